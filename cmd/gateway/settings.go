@@ -1,0 +1,169 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/budget"
+	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/models"
+	"github.com/toolgate/toolgate/internal/proxy"
+	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/suggest"
+	"github.com/toolgate/toolgate/internal/upstream"
+)
+
+// settings is gateway.yaml as a whole.
+type settings struct {
+	Server      proxy.Config                `yaml:"server" doc:"The HTTP server."`
+	Upstreams   config.Map[upstream.Config] `yaml:"upstreams" doc:"Providers of models, by name."`
+	Models      config.Map[models.Config]   `yaml:"models" doc:"Names that clients send as model. Without it any name goes unchanged to the only upstream, with all tools."`
+	Budget      budget.Config               `yaml:"budget" doc:"What a run may spend."`
+	Streaming   proxy.StreamingConfig       `yaml:"streaming" doc:"How streams are made."`
+	Databases   *config.Node                `yaml:"databases" later:"*" doc:"Databases for sql tools, by name."`
+	MCPServers  *config.Node                `yaml:"mcp_servers" later:"*" doc:"MCP servers whose tools are attached, by name."`
+	OpenAPI     *config.Node                `yaml:"openapi" later:"*" doc:"OpenAPI documents whose operations become tools, by name."`
+	Tools       *config.Node                `yaml:"tools" doc:"Tools, by name."`
+	Schemas     *config.Node                `yaml:"schemas" doc:"JSON Schemas that parameters may refer to as #/schemas/NAME."`
+	ErrorFormat string                      `yaml:"error_format" enum:"json,text" doc:"How a failed call reads to the model."`
+	Memory      string                      `yaml:"memory" enum:"held,off" later:"held" doc:"Whether tool turns that the client never saw are put back in its next request."`
+	Auth        auth.Config                 `yaml:"auth" doc:"Who may call."`
+	State       stateConfig                 `yaml:"state" doc:"Where what outlives a request is kept."`
+	Trace       traceConfig                 `yaml:"trace" doc:"Records of runs."`
+	Log         logConfig                   `yaml:"log" doc:"The log, on stderr."`
+}
+
+type stateConfig struct {
+	Backend string `yaml:"backend" enum:"memory,redis" later:"redis" doc:"memory or redis."`
+	URL     string `yaml:"url" later:"*" doc:"Address of Redis."`
+}
+
+type traceConfig struct {
+	Keep         int             `yaml:"keep" min:"0" doc:"Runs kept in memory."`
+	TTL          config.Duration `yaml:"ttl" min:"1s" doc:"How long a run is kept."`
+	Content      bool            `yaml:"content" doc:"Keep arguments and results of tool calls too."`
+	OTLPEndpoint string          `yaml:"otlp_endpoint" later:"*" doc:"Where OpenTelemetry spans are sent."`
+}
+
+type logConfig struct {
+	Level  string `yaml:"level" enum:"debug,info,warn,error" doc:"Least level that is logged."`
+	Format string `yaml:"format" enum:"json,text" doc:"json or text."`
+}
+
+// SetDefaults sets what the file need not say.
+func (s *settings) SetDefaults() {
+	s.Server.SetDefaults()
+	s.Streaming.SetDefaults()
+	s.ErrorFormat = "json"
+	s.State.Backend = "memory"
+	s.Trace = traceConfig{Keep: 1000, TTL: config.Duration(time.Hour)}
+	s.Log = logConfig{Level: "info", Format: "json"}
+}
+
+// checked is a configuration in which no fault was found.
+type checked struct {
+	settings
+	name     string
+	tools    *registry.Definitions
+	limits   budget.Limits
+	secrets  []string
+	warnings config.Problems
+}
+
+// defaultFile is read where neither -c nor GATEWAY_CONFIG names one.
+const defaultFile = "gateway.yaml"
+
+// loadSettings reads and checks the configuration that path, GATEWAY_CONFIG or the working directory has. Without a
+// file, OPENAI_BASE_URL and OPENAI_API_KEY make one. Its errors are usageErrors.
+func loadSettings(path string) (*checked, error) {
+	if path == "" {
+		path = os.Getenv("GATEWAY_CONFIG")
+	}
+	if path == "" {
+		if _, err := os.Stat(defaultFile); err == nil {
+			path = defaultFile
+		}
+	}
+	if path != "" {
+		return check(config.Load(path, os.LookupEnv))
+	}
+	if os.Getenv("OPENAI_BASE_URL") == "" && os.Getenv("OPENAI_API_KEY") == "" {
+		return nil, usageError{errors.New("no configuration: name a file with -c or GATEWAY_CONFIG, or set OPENAI_BASE_URL and OPENAI_API_KEY for a plain proxy (gateway demo shows one at work)")}
+	}
+	return check(config.Parse("(environment)", ".", []byte(environmentFile), os.LookupEnv))
+}
+
+const environmentFile = `upstreams: {openai: {base_url: "${OPENAI_BASE_URL:-https://api.openai.com/v1}", api_key: "${OPENAI_API_KEY:-}"}}`
+
+// check decodes a file and looks at what holds between its parts.
+func check(f *config.File) (*checked, error) {
+	c := &checked{limits: budget.Default()}
+	f.Decode(&c.settings)
+	root := f.Root()
+	c.limits = c.Budget.Over(c.limits)
+	named := namedSchemas(c.Schemas)
+	c.tools = registry.Read(c.Tools, kinds(), named)
+	c.checkModels(root)
+	c.checkListen(root)
+	c.secrets = f.Secrets()
+	if len(f.Problems()) == 0 {
+		c.tools.CheckSecrets(c.Tools, c.secrets)
+		c.tools.CheckTime(c.Tools, c.limits.Time)
+	}
+	if c.limits.Reserve >= c.limits.Time {
+		root.Get("budget").FailKey("answer_reserve", "want less than max_seconds (%s), of which it is a part", c.limits.Time)
+	}
+	c.warnings = f.Warnings()
+	if p := f.Problems(); len(p) > 0 {
+		return nil, usageError{p}
+	}
+	return c, nil
+}
+
+func namedSchemas(n *config.Node) map[string]json.RawMessage {
+	named := map[string]json.RawMessage{}
+	for _, name := range n.Keys() {
+		if v := n.Get(name); v.Kind() == config.Mapping {
+			named[name] = v.JSON()
+		} else {
+			v.Fail("want a JSON Schema, a mapping")
+		}
+	}
+	return named
+}
+
+func (c *checked) checkModels(root *config.Node) {
+	if c.Upstreams.Len() == 0 {
+		root.Fail("upstreams is missing: want at least one, such as upstreams: {openai: {base_url: https://api.openai.com/v1, api_key: \"${OPENAI_API_KEY}\"}}")
+		return
+	}
+	known := func(name string) (string, bool) {
+		if _, ok := c.Upstreams.Get(name); ok {
+			return "", true
+		}
+		if near := suggest.Nearest(name, c.Upstreams.Keys(), 1); len(near) > 0 {
+			return fmt.Sprintf(": did you mean %q?", near[0]), false
+		}
+		return "", false
+	}
+	for name, m := range c.Models.All() {
+		m.CheckUpstreams(c.Models.Node(name), known)
+	}
+	if c.Models.Len() == 0 && c.Upstreams.Len() > 1 {
+		root.FailKey("upstreams", "with more than one upstream want models, which say where a name goes")
+	}
+}
+
+// checkListen refuses to serve strangers by accident.
+func (c *checked) checkListen(root *config.Node) {
+	if !proxy.Loopback(c.Server.Listen) && len(c.Auth.Keys) == 0 && !c.Auth.Open {
+		root.Get("server").FailKey("listen", "%s is reached from other machines and no auth is configured: add auth.keys (gateway key new prints one), or set auth.open: true", c.Server.Listen)
+	}
+	if c.Server.AdminListen != "" && c.Server.AdminListen == c.Server.Listen {
+		root.Get("server").FailKey("admin_listen", "want another address than listen, or none")
+	}
+}

@@ -1,0 +1,176 @@
+// Package auth tells who calls: it turns a bearer token into a Caller, or refuses it. It knows no HTTP.
+package auth
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+
+	"github.com/toolgate/toolgate/internal/budget"
+	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/globs"
+)
+
+// Caller is who makes a request and what it may use. Immutable; the same pointer for every request of a key.
+type Caller struct {
+	Name   string         // of the key, for logs, metrics and traces; "" where no key is asked for
+	Fields map[string]any // what tools may bind; values are strings, booleans or json.Number
+	Models globs.List
+	Tools  globs.List
+	Budget budget.Config // only ever narrows
+}
+
+// Config is the section `auth`.
+type Config struct {
+	Open           bool         `yaml:"open" doc:"No key is asked for."`
+	Keys           []KeyConfig  `yaml:"keys" doc:"The keys that clients may use."`
+	JWT            *config.Node `yaml:"jwt" later:"*" doc:"Tokens of an identity provider."`
+	TrustedHeaders *config.Node `yaml:"trusted_headers" later:"*" doc:"Caller fields from headers of trusted proxies."`
+}
+
+// KeyConfig is one entry of `auth.keys`.
+type KeyConfig struct {
+	Name   string        `yaml:"name" doc:"Shown in logs, metrics and traces."`
+	SHA256 string        `yaml:"sha256" doc:"SHA-256 of the key in hex, as gateway key new prints it."`
+	Models *[]string     `yaml:"models" doc:"Models that the key may use: names, globs, -name takes away. Without it all."`
+	Tools  *[]string     `yaml:"tools" doc:"Tools that the key may use: names, globs, -name takes away. Without it all."`
+	Caller *config.Node  `yaml:"caller" doc:"Fields that tools may bind as caller.NAME."`
+	Limits *config.Node  `yaml:"limits" later:"*" doc:"Requests, tokens and runs that the key may have."`
+	Budget budget.Config `yaml:"budget" doc:"Narrows the model's budget."`
+}
+
+// Check reports what can't work.
+func (c *KeyConfig) Check(n *config.Node) {
+	if c.Name == "" {
+		n.Fail("name is missing: want a short name for logs and metrics")
+	}
+	if b, err := hex.DecodeString(c.SHA256); err != nil || len(b) != sha256.Size {
+		n.FailKey("sha256", "want the SHA-256 of the key as 64 hex digits; gateway key new prints one")
+	}
+	checkGlobs(n.Get("models"), c.Models)
+	checkGlobs(n.Get("tools"), c.Tools)
+	for _, field := range c.Caller.Keys() {
+		switch v := c.Caller.Get(field); v.Kind() {
+		case config.String, config.Number, config.Bool:
+		default:
+			v.Fail("want a text, a number, true or false")
+		}
+	}
+	if c.Caller != nil && c.Caller.Kind() != config.Mapping {
+		c.Caller.Fail("want a mapping of field names to values")
+	}
+}
+
+func checkGlobs(n *config.Node, patterns *[]string) {
+	if patterns == nil {
+		return
+	}
+	if _, err := globs.Parse(*patterns); err != nil {
+		n.Fail("%s", err)
+	}
+}
+
+// Check reports keys that can't be told apart.
+func (c *Config) Check(n *config.Node) {
+	names, sums := map[string]bool{}, map[string]bool{}
+	for i, k := range c.Keys {
+		at := n.Get("keys").Items()[i]
+		if names[k.Name] && k.Name != "" {
+			at.FailKey("name", "another key has the name %q", k.Name)
+		}
+		if sums[k.SHA256] && k.SHA256 != "" {
+			at.FailKey("sha256", "another key has the same sha256")
+		}
+		names[k.Name], sums[k.SHA256] = true, true
+	}
+}
+
+// Keys knows the keys of a configuration. Immutable.
+type Keys struct {
+	open   bool
+	anyone *Caller
+	keys   []key
+}
+
+type key struct {
+	sum    [sha256.Size]byte
+	caller *Caller
+}
+
+// ErrUnknown is a token that is no known key.
+var ErrUnknown = errors.New("no such key")
+
+// NewKeys makes the keys of a checked configuration. Without any key nobody is asked for one.
+func NewKeys(c *Config) *Keys {
+	k := &Keys{open: c.Open || len(c.Keys) == 0, anyone: &Caller{}}
+	for _, kc := range c.Keys {
+		caller := &Caller{Name: kc.Name, Fields: fields(kc.Caller), Budget: kc.Budget}
+		caller.Models = parse(kc.Models)
+		caller.Tools = parse(kc.Tools)
+		entry := key{caller: caller}
+		if b, err := hex.DecodeString(kc.SHA256); err == nil {
+			copy(entry.sum[:], b)
+		}
+		k.keys = append(k.keys, entry)
+	}
+	return k
+}
+
+func parse(patterns *[]string) globs.List {
+	if patterns == nil {
+		return globs.List{}
+	}
+	l, err := globs.Parse(*patterns)
+	if err != nil { // Check has refused it
+		return globs.List{}
+	}
+	return l
+}
+
+// fields are the caller's fields, with the numbers as they are written.
+func fields(n *config.Node) map[string]any {
+	out := map[string]any{}
+	if n == nil {
+		return out
+	}
+	d := json.NewDecoder(bytes.NewReader(n.JSON()))
+	d.UseNumber()
+	if err := d.Decode(&out); err != nil { // Check has refused anything but a mapping
+		return map[string]any{}
+	}
+	return out
+}
+
+// Open says whether requests without a key are served.
+func (k *Keys) Open() bool { return k.open }
+
+// Names are the names of all keys, for metrics.
+func (k *Keys) Names() []string {
+	names := make([]string, len(k.keys))
+	for i, key := range k.keys {
+		names[i] = key.caller.Name
+	}
+	return names
+}
+
+// Caller is who has the token. Its error is ErrUnknown. Every known key is compared, in constant time and by its hash,
+// so that the time taken says nothing about any key.
+func (k *Keys) Caller(token string) (*Caller, error) {
+	sum := sha256.Sum256([]byte(token))
+	var found *Caller
+	for i := range k.keys {
+		if subtle.ConstantTimeCompare(sum[:], k.keys[i].sum[:]) == 1 {
+			found = k.keys[i].caller
+		}
+	}
+	switch {
+	case found != nil:
+		return found, nil
+	case k.open:
+		return k.anyone, nil
+	}
+	return nil, ErrUnknown
+}

@@ -1,0 +1,237 @@
+package chat
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// Chunk is one event of a streamed reply, with what the gateway looks at read out of it. Null fields read like absent
+// ones.
+type Chunk struct {
+	Raw     json.RawMessage
+	ID      string
+	Object  string
+	Model   string
+	Created string // as it is written
+	Usage   json.RawMessage
+
+	HasDelta  bool // it has a choice with a delta; Azure's filter chunks have none
+	Role      bool
+	Text      string
+	Reasoning bool
+	Calls     bool
+	Rest      bool // the delta has something else, such as a refusal, audio or annotations
+	Finish    string
+
+	choice gjson.Result
+	delta  gjson.Result
+}
+
+// ReadChunk reads the data of one event. It returns nil without an error for data that says nothing: empty or null,
+// which some providers send to keep the connection alive. Its errors are *Fault and *ErrorReply.
+func ReadChunk(data []byte) (*Chunk, error) {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	if !gjson.ValidBytes(data) {
+		return nil, &Fault{Text: "an event of the stream is not valid JSON"}
+	}
+	root := gjson.ParseBytes(data)
+	if !root.IsObject() {
+		return nil, &Fault{Text: "an event of the stream is not a JSON object"}
+	}
+	c := &Chunk{Raw: data}
+	var failure gjson.Result
+	root.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "id":
+			c.ID = v.String()
+		case "object":
+			c.Object = v.String()
+		case "model":
+			c.Model = v.String()
+		case "created":
+			c.Created = v.Raw
+		case "usage":
+			c.Usage = rawObject(v)
+		case "error":
+			failure = v
+		case "choices":
+			c.choice = firstChoice(v)
+		}
+		return true
+	})
+	if failure.Exists() && failure.Type != gjson.Null && !c.choice.Exists() {
+		return nil, &ErrorReply{Object: json.RawMessage(failure.Raw)}
+	}
+	c.readChoice()
+	return c, nil
+}
+
+// firstChoice is the choice with index 0, or the first one where the provider sends no index. Others are of no use: the
+// gateway asks for one choice.
+func firstChoice(choices gjson.Result) gjson.Result {
+	var first gjson.Result
+	choices.ForEach(func(_, v gjson.Result) bool {
+		if index := v.Get("index"); !v.IsObject() || index.Exists() && index.Int() != 0 {
+			return true
+		}
+		first = v
+		return false
+	})
+	return first
+}
+
+func (c *Chunk) readChoice() {
+	c.choice.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "delta":
+			c.delta = v
+		case "message": // in place of a delta, when a provider streams a whole reply
+			if !c.delta.Exists() {
+				c.delta = v
+			}
+		case "finish_reason":
+			c.Finish = finishReason(v.String())
+		}
+		return true
+	})
+	c.HasDelta = c.delta.IsObject()
+	c.delta.ForEach(func(key, v gjson.Result) bool {
+		switch {
+		case v.Type == gjson.Null:
+		case key.Str == "role":
+			c.Role = true
+		case key.Str == "content":
+			c.Text = contentText(v)
+		case key.Str == "tool_calls":
+			c.Calls = c.Calls || v.Get("#").Int() > 0
+		case key.Str == "function_call":
+		case slices.Contains(reasoningKeys, key.Str):
+			c.Reasoning = c.Reasoning || v.Type == gjson.String && v.Str != "" || v.Get("0").Exists()
+		case v.Type != gjson.String || v.Str != "":
+			c.Rest = true
+		}
+		return true
+	})
+}
+
+// Shows says whether the delta holds anything that a client could show.
+func (c *Chunk) Shows() bool { return c.Text != "" || c.Reasoning || c.Rest }
+
+// Envelope is what all chunks of one stream have in common.
+type Envelope struct {
+	ID      string
+	Created string // a JSON number
+	Model   string
+}
+
+const chunkObject = "chat.completion.chunk"
+
+// In is the chunk inside the envelope e, as a client gets it: with a role if role is true, else without one, and
+// without calls, finish_reason and usage. A chunk that is so already keeps its bytes.
+func (c *Chunk) In(e Envelope, role bool) (json.RawMessage, error) {
+	raw := []byte(c.Raw)
+	var err error
+	set := func(path string, value []byte) {
+		if err == nil {
+			raw, err = sjson.SetRawBytes(raw, path, value)
+		}
+	}
+	drop := func(path string) {
+		if err == nil {
+			raw, err = sjson.DeleteBytes(raw, path)
+		}
+	}
+	choice := c.choiceIn(role)
+	if string(choice) != c.choice.Raw || gjson.GetBytes(raw, "choices.#").Int() != 1 {
+		set("choices", slices.Concat([]byte("["), choice, []byte("]")))
+	}
+	if c.Usage != nil || gjson.GetBytes(raw, "usage").Exists() {
+		drop("usage")
+	}
+	if c.ID != e.ID {
+		set("id", Quote(e.ID))
+	}
+	if c.Object != chunkObject {
+		set("object", Quote(chunkObject))
+	}
+	if c.Created != e.Created {
+		set("created", []byte(e.Created))
+	}
+	if c.Model != e.Model {
+		set("model", Quote(e.Model))
+	}
+	return raw, err
+}
+
+// choiceIn is the choice of In.
+func (c *Chunk) choiceIn(role bool) []byte {
+	choice := []byte(c.choice.Raw)
+	edit := func(next []byte, err error) {
+		if err == nil {
+			choice = next
+		}
+	}
+	if d := c.choice.Get("delta"); !d.IsObject() {
+		edit(sjson.SetRawBytes(choice, "delta", []byte(c.delta.Raw)))
+		edit(sjson.DeleteBytes(choice, "message"))
+	}
+	for _, key := range []string{"tool_calls", "function_call"} {
+		if c.delta.Get(key).Exists() {
+			edit(sjson.DeleteBytes(choice, "delta."+key))
+		}
+	}
+	switch given := c.delta.Get("role"); {
+	case role && given.String() != "assistant":
+		edit(sjson.SetRawBytes(choice, "delta.role", []byte(`"assistant"`)))
+	case !role && given.Exists():
+		edit(sjson.DeleteBytes(choice, "delta.role"))
+	}
+	if !c.choice.Get("index").Exists() {
+		edit(sjson.SetRawBytes(choice, "index", []byte("0")))
+	}
+	if f := c.choice.Get("finish_reason"); f.Type != gjson.Null || !f.Exists() {
+		edit(sjson.SetRawBytes(choice, "finish_reason", []byte("null")))
+	}
+	return choice
+}
+
+// NewChunk is a chunk of the gateway's own. delta and finish are JSON texts.
+func NewChunk(e Envelope, delta, finish string) json.RawMessage {
+	b := e.open()
+	b = append(b, `,"choices":[{"index":0,"delta":`...)
+	b = append(b, delta...)
+	b = append(b, `,"finish_reason":`...)
+	b = append(b, finish...)
+	return append(b, '}', ']', '}')
+}
+
+// UsageChunk is the chunk that ends a stream whose client asked for usage.
+func UsageChunk(e Envelope, usage json.RawMessage) json.RawMessage {
+	b := append(e.open(), `,"choices":[],"usage":`...)
+	return append(append(b, usage...), '}')
+}
+
+func (e Envelope) open() []byte {
+	b := append([]byte(`{"id":`), Quote(e.ID)...)
+	b = append(b, `,"object":"`+chunkObject+`","created":`...)
+	b = append(b, e.Created...)
+	return append(append(b, `,"model":`...), Quote(e.Model)...)
+}
+
+// CallsDelta is the delta that hands whole calls to a client in a stream, numbered from 0.
+func CallsDelta(calls []json.RawMessage) (string, error) {
+	list := make([][]byte, len(calls))
+	for i, c := range calls {
+		indexed, err := sjson.SetBytes([]byte(c), "index", i)
+		if err != nil {
+			return "", err
+		}
+		list[i] = indexed
+	}
+	return `{"tool_calls":` + string(joinList(list)) + `}`, nil
+}

@@ -1,0 +1,232 @@
+// Package chat is the wire format of chat completions: the JSON that came, typed views of the few fields that the
+// gateway reads, and splicing, so that what passes through is never encoded again. It is the vocabulary that proxy,
+// loop, registry and upstream share, and knows none of them.
+package chat
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+)
+
+// Member is one member of a JSON object: its name, where its key begins, and where its value stands.
+type Member struct {
+	Name  string
+	Key   int // offset of the key's opening quote
+	Value Span
+}
+
+// Span is the half-open range of bytes from Start to End.
+type Span struct{ Start, End int }
+
+func (s Span) of(b []byte) []byte { return b[s.Start:s.End] }
+
+// SyntaxError is a fault of a JSON text. Offset counts bytes from 0.
+type SyntaxError struct {
+	Offset int
+	Text   string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.Text, e.Offset) }
+
+// maxMembers bounds the members of one object; the OpenAI API knows about forty.
+const maxMembers = 1000
+
+// Scan finds the members of the object that b is, in one pass and without decoding their values. Nested values are
+// skipped by their quotes and brackets alone, so that a fault inside one, such as a missing comma, is left for who
+// decodes it. For a text that encoding/json accepts as an object the result is the same as decoding it.
+func Scan(b []byte) ([]Member, error) {
+	s := scanner{b: b}
+	s.blanks()
+	if s.i == len(b) {
+		return nil, s.fault("empty, want a JSON object")
+	}
+	if b[s.i] != '{' {
+		return nil, s.fault("want a JSON object")
+	}
+	members, err := s.object()
+	if err != nil {
+		return nil, err
+	}
+	s.blanks()
+	if s.i != len(b) {
+		return nil, s.fault("text after the JSON object")
+	}
+	return members, nil
+}
+
+type scanner struct {
+	b []byte
+	i int
+}
+
+func (s *scanner) fault(text string) error { return &SyntaxError{Offset: s.i, Text: text} }
+
+func (s *scanner) blanks() {
+	for s.i < len(s.b) {
+		switch s.b[s.i] {
+		case ' ', '\t', '\n', '\r':
+			s.i++
+		default:
+			return
+		}
+	}
+}
+
+// object reads the object that begins at the scanner's place.
+func (s *scanner) object() ([]Member, error) {
+	s.i++ // {
+	members := make([]Member, 0, 16)
+	s.blanks()
+	if s.i < len(s.b) && s.b[s.i] == '}' {
+		s.i++
+		return members, nil
+	}
+	for {
+		s.blanks()
+		m, err := s.member()
+		if err != nil {
+			return nil, err
+		}
+		if members = append(members, m); len(members) > maxMembers {
+			return nil, s.fault("too many members in one object")
+		}
+		s.blanks()
+		if s.i == len(s.b) {
+			return nil, s.fault("unexpected end, want a comma or }")
+		}
+		switch s.b[s.i] {
+		case ',':
+			s.i++
+		case '}':
+			s.i++
+			return members, nil
+		default:
+			return nil, s.fault("want a comma or }")
+		}
+	}
+}
+
+func (s *scanner) member() (Member, error) {
+	m := Member{Key: s.i}
+	if s.i == len(s.b) || s.b[s.i] != '"' {
+		return m, s.fault("want a key in double quotes")
+	}
+	if err := s.text(); err != nil {
+		return m, err
+	}
+	name, err := unquote(s.b[m.Key:s.i])
+	if err != nil {
+		return m, &SyntaxError{Offset: m.Key, Text: "bad key"}
+	}
+	m.Name = name
+	s.blanks()
+	if s.i == len(s.b) || s.b[s.i] != ':' {
+		return m, s.fault("want a colon")
+	}
+	s.i++
+	s.blanks()
+	m.Value.Start = s.i
+	if err := s.value(); err != nil {
+		return m, err
+	}
+	m.Value.End = s.i
+	return m, nil
+}
+
+// value steps over one value.
+func (s *scanner) value() error {
+	if s.i == len(s.b) {
+		return s.fault("unexpected end, want a value")
+	}
+	switch s.b[s.i] {
+	case '"':
+		return s.text()
+	case '{', '[':
+		return s.nested()
+	}
+	start := s.i
+	for s.i < len(s.b) && bytes.IndexByte([]byte(" \t\r\n,]}"), s.b[s.i]) < 0 {
+		s.i++
+	}
+	if !json.Valid(s.b[start:s.i]) {
+		s.i = start
+		return s.fault("want a JSON value")
+	}
+	return nil
+}
+
+// text steps over a string.
+func (s *scanner) text() error {
+	start := s.i
+	for at := s.i + 1; ; {
+		n := bytes.IndexByte(s.b[at:], '"')
+		if n < 0 {
+			s.i = start
+			return s.fault("string without its end")
+		}
+		at += n
+		slashes := at
+		for s.b[slashes-1] == '\\' {
+			slashes--
+		}
+		at++
+		if (at-1-slashes)%2 == 0 {
+			s.i = at
+			return nil
+		}
+	}
+}
+
+// maxDepth is that of encoding/json, beyond which it refuses a text.
+const maxDepth = 10000
+
+// nested steps over an object or a list.
+func (s *scanner) nested() error {
+	start := s.i
+	open := make([]byte, 0, 32)
+	for s.i < len(s.b) {
+		switch c := s.b[s.i]; c {
+		case '"':
+			if err := s.text(); err != nil {
+				return err
+			}
+			continue
+		case '{', '[':
+			if open = append(open, c+2); len(open) > maxDepth { // '{'+2 is '}', '['+2 is ']'
+				return s.fault("nested too deeply")
+			}
+		case '}', ']':
+			if open[len(open)-1] != c {
+				return s.fault("bracket does not match")
+			}
+			if open = open[:len(open)-1]; len(open) == 0 {
+				s.i++
+				return nil
+			}
+		}
+		s.i++
+	}
+	s.i = start
+	return s.fault("bracket without its end")
+}
+
+// unquote decodes a JSON string, quotes included. The usual one without escapes costs no decoder.
+func unquote(b []byte) (string, error) {
+	if inner := b[1 : len(b)-1]; bytes.IndexByte(inner, '\\') < 0 && plain(inner) {
+		return string(inner), nil
+	}
+	var s string
+	err := json.Unmarshal(b, &s)
+	return s, err
+}
+
+func plain(b []byte) bool {
+	for _, c := range b {
+		if c < ' ' {
+			return false
+		}
+	}
+	return utf8.Valid(b)
+}

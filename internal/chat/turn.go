@@ -1,0 +1,245 @@
+package chat
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// Turn is one reply of a model: an assistant message and what stands around it. Of a stream it is put together from
+// the chunks.
+type Turn struct {
+	Reply     json.RawMessage // the whole reply of a request that was not streamed; nil for a stream
+	Message   json.RawMessage // the assistant message with every field that the provider sent
+	Text      string          // its text; parts of a list joined
+	Refusal   string
+	Reasoning bool // it has reasoning, under any of the names in use
+	Other     bool // it has an answer that is no text, such as audio
+	Calls     []Call
+	Finish    string // finish_reason of OpenAI's list; "" where the provider gave none
+	Usage     json.RawMessage
+	Model     string
+}
+
+// Call is one tool call of a turn.
+type Call struct {
+	ID        string
+	Name      string
+	Custom    bool            // of type custom, which only clients declare
+	Arguments json.RawMessage // the JSON value under arguments: mostly a string, nil where there is none
+	Raw       json.RawMessage // the whole call as it came
+}
+
+// Fault is a reply that is no chat completion.
+type Fault struct{ Text string }
+
+func (f *Fault) Error() string { return f.Text }
+
+// ReadReply reads a reply that was not streamed. Its errors are *Fault, or *ErrorReply where the body holds an error
+// object, which some providers send under status 200.
+func ReadReply(body []byte) (*Turn, error) {
+	if !json.Valid(body) {
+		return nil, &Fault{Text: "the reply is not valid JSON"}
+	}
+	root := gjson.ParseBytes(body)
+	if e := root.Get("error"); e.Exists() && e.Type != gjson.Null && !root.Get("choices.0").Exists() {
+		return nil, &ErrorReply{Object: json.RawMessage(e.Raw)}
+	}
+	choice := root.Get("choices.0")
+	message := choice.Get("message")
+	if !message.IsObject() {
+		return nil, &Fault{Text: "the reply has no choices with a message"}
+	}
+	t := &Turn{
+		Reply:   body,
+		Message: json.RawMessage(message.Raw),
+		Finish:  finishReason(choice.Get("finish_reason").String()),
+		Usage:   rawObject(root.Get("usage")),
+		Model:   root.Get("model").String(),
+	}
+	t.readMessage(message)
+	return t, nil
+}
+
+func rawObject(v gjson.Result) json.RawMessage {
+	if !v.IsObject() {
+		return nil
+	}
+	return json.RawMessage(v.Raw)
+}
+
+func (t *Turn) readMessage(message gjson.Result) {
+	t.Text = contentText(message.Get("content"))
+	t.Refusal = message.Get("refusal").String()
+	t.Reasoning = hasReasoning(message)
+	t.Other = message.Get("audio").IsObject()
+	message.Get("tool_calls").ForEach(func(_, c gjson.Result) bool {
+		if c.IsObject() {
+			t.Calls = append(t.Calls, readCall(c))
+		}
+		return true
+	})
+}
+
+func readCall(c gjson.Result) Call {
+	call := Call{ID: c.Get("id").String(), Raw: json.RawMessage(c.Raw)}
+	part := c.Get("function")
+	if custom := c.Get("custom"); custom.IsObject() && !part.IsObject() {
+		call.Custom, part = true, custom
+	}
+	call.Name = part.Get("name").String()
+	if args := part.Get("arguments"); args.Exists() {
+		call.Arguments = json.RawMessage(args.Raw)
+	}
+	return call
+}
+
+// contentText is the text of a message's content, which is a string, null or, with some providers, a list of parts.
+func contentText(content gjson.Result) string {
+	if !content.IsArray() {
+		return content.String()
+	}
+	var b strings.Builder
+	content.ForEach(func(_, part gjson.Result) bool {
+		if part.Type == gjson.String {
+			b.WriteString(part.Str)
+		} else if text := part.Get("text"); text.Type == gjson.String {
+			b.WriteString(text.Str)
+		}
+		return true
+	})
+	return b.String()
+}
+
+// reasoningKeys are the fields in which providers send reasoning: reasoning_content by DeepSeek, vLLM, llama.cpp and
+// others, reasoning by OpenRouter, Groq and Ollama, reasoning_details by OpenRouter.
+var reasoningKeys = []string{"reasoning_content", "reasoning", "reasoning_details"}
+
+func hasReasoning(message gjson.Result) bool {
+	for _, key := range reasoningKeys {
+		if v := message.Get(key); v.Type == gjson.String && v.Str != "" || v.Get("0").Exists() {
+			return true
+		}
+	}
+	return false
+}
+
+// finishReason maps what providers send onto OpenAI's list, since strict SDKs refuse anything else.
+func finishReason(s string) string {
+	switch strings.ToLower(s) {
+	case "":
+		return ""
+	case "tool_calls", "tool_call", "tool_use", "function_call":
+		return FinishToolCalls
+	case "length", "max_tokens", "model_length":
+		return FinishLength
+	case "content_filter", "safety", "recitation", "blocklist", "prohibited_content":
+		return FinishContentFilter
+	}
+	return FinishStop
+}
+
+// The finish reasons of OpenAI's list.
+const (
+	FinishStop          = "stop"
+	FinishLength        = "length"
+	FinishToolCalls     = "tool_calls"
+	FinishContentFilter = "content_filter"
+)
+
+// Empty says that the turn holds nothing that could be an answer: no text, no calls, nothing else.
+func (t *Turn) Empty() bool {
+	return strings.TrimSpace(t.Text) == "" && len(t.Calls) == 0 && !t.Other
+}
+
+// Mend is how one call of a turn has to read in the echo.
+type Mend struct {
+	ID        string
+	Name      string
+	Arguments string // a JSON text
+}
+
+// Echo is the assistant message for the next request. It is the one that came, with the calls read as mends say; a
+// call that reads so already keeps its bytes. There is one mend for each call, in order.
+func (t *Turn) Echo(mends []Mend) (json.RawMessage, error) {
+	message := []byte(t.Message)
+	var err error
+	set := func(path string, value []byte) {
+		if err == nil {
+			message, err = sjson.SetRawBytes(message, path, value)
+		}
+	}
+	if gjson.GetBytes(message, "role").String() != "assistant" {
+		set("role", []byte(`"assistant"`))
+	}
+	calls, changed := make([][]byte, len(t.Calls)), len(t.Calls) != int(gjson.GetBytes(message, "tool_calls.#").Int())
+	for i, c := range t.Calls {
+		call, e := c.As(mends[i])
+		if e != nil {
+			return nil, e
+		}
+		calls[i] = call
+		changed = changed || string(call) != string(c.Raw)
+	}
+	if changed {
+		set("tool_calls", joinList(calls))
+	}
+	if gjson.GetBytes(message, "function_call").Exists() {
+		message, err = sjson.DeleteBytes(message, "function_call")
+	}
+	return message, err
+}
+
+// As is the call read as m says. One that reads so already keeps its bytes.
+func (c Call) As(m Mend) (json.RawMessage, error) {
+	raw := []byte(c.Raw)
+	var err error
+	set := func(path string, value []byte) {
+		if err == nil {
+			raw, err = sjson.SetRawBytes(raw, path, value)
+		}
+	}
+	if c.ID != m.ID || gjson.GetBytes(raw, "id").Type != gjson.String {
+		set("id", Quote(m.ID))
+	}
+	if c.Custom {
+		return raw, err
+	}
+	if c.Name != m.Name {
+		set("function.name", Quote(m.Name))
+	}
+	if a := gjson.ParseBytes(c.Arguments); a.Type != gjson.String || a.Str != m.Arguments {
+		set("function.arguments", Quote(m.Arguments))
+	}
+	if gjson.GetBytes(raw, "type").Type != gjson.String {
+		set("type", []byte(`"function"`))
+	}
+	return raw, err
+}
+
+func joinList(items [][]byte) []byte {
+	list := []byte{'['}
+	for i, item := range items {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = append(list, item...)
+	}
+	return append(list, ']')
+}
+
+// ToolMessage is a tool's message for the call id.
+func ToolMessage(id, content string) json.RawMessage {
+	b := append([]byte(`{"role":"tool","tool_call_id":`), Quote(id)...)
+	b = append(b, `,"content":`...)
+	b = append(b, Quote(content)...)
+	return append(b, '}')
+}
+
+// SystemMessage is a message of role system.
+func SystemMessage(text string) json.RawMessage {
+	b := append([]byte(`{"role":"system","content":`), Quote(text)...)
+	return append(b, '}')
+}

@@ -1,0 +1,320 @@
+// Package loop owns one run: its turns, its budget and why it stops. It asks the model, runs the tools that the model
+// calls, and asks again until there is an answer. It knows no HTTP.
+package loop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/budget"
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/trace"
+	"github.com/toolgate/toolgate/internal/upstream"
+)
+
+// Model is asked for turns. *upstream.Routes is one.
+type Model interface {
+	Ask(ctx context.Context, a upstream.Ask) (*upstream.Answer, error)
+}
+
+// Stream shows a streamed run to its client as it goes. Its methods are called one after the other, from the goroutine
+// of the run.
+type Stream interface {
+	// Begin says that a turn begins. With direct, its text is the answer whatever follows.
+	Begin(direct bool)
+	// Header is that of the provider's reply, before its first chunk.
+	Header(upstream.Header)
+	// Chunk is the next chunk of the turn. An error, the client's connection broken, ends the run.
+	Chunk(*chat.Chunk) error
+	// Hide says that the turn was no answer: what the client has not seen of it stays unseen.
+	Hide()
+	// Shown says whether the client has seen any text of the run.
+	Shown() bool
+}
+
+// Run is one run to be made.
+type Run struct {
+	Request      *chat.Request
+	Model        Model
+	View         *registry.View // the tools that the model sees, none that the client declares
+	Limits       budget.Limits
+	Price        budget.Price
+	Instructions json.RawMessage // a message before the client's; nil without
+	Defaults     []chat.Pair     // members where the client sent none; tool_choice among them is for the first step
+	Header       upstream.Header // the client's, for the provider
+	ClientKey    string
+	Key          string           // the client's Idempotency-Key, else ""
+	Record       *trace.Run       // filled as the run goes; its Start is that of the run's clock
+	Content      bool             // record arguments and results too
+	Stream       Stream           // nil for a reply in one piece
+	Logger       *slog.Logger     // required
+	Now          func() time.Time // required
+}
+
+// Result is how a run ended. It is there beside an error too.
+type Result struct {
+	Stop     Stop
+	Turn     *chat.Turn        // the last one; nil where there was none
+	Content  *string           // the answer's text where it is not the turn's own
+	Finish   string            // the finish_reason for the client
+	Calls    []json.RawMessage // of the client's own tools, for the client to run
+	Usage    json.RawMessage   // the sum over the steps; nil where no provider gave one
+	Header   upstream.Header   // of the last reply
+	RanTools bool
+	RanWrite bool
+}
+
+// The causes with which a run's clock ends what is under way.
+var (
+	errTime    = errors.New("the run's time is used up")
+	errReserve = errors.New("the rest of the run's time is kept for its answer")
+)
+
+// Do makes the run. Its errors are *Error.
+func (r *Run) Do(ctx context.Context) (*Result, error) {
+	end := r.Record.Start.Add(r.Limits.Time)
+	ctx, cancel := context.WithDeadlineCause(ctx, end, errTime)
+	defer cancel()
+	s := newState(r, end)
+	r.Record.Offered = r.View.Len()
+	err := s.steps(ctx)
+	s.result.Usage = s.usage
+	r.Record.Usage, r.Record.Cost = s.usage, s.cost
+	r.Record.Stop = string(s.result.Stop)
+	return &s.result, err
+}
+
+// state is a run under way.
+type state struct {
+	*Run
+	end    time.Time
+	result Result
+	after  []json.RawMessage // messages behind the client's
+	ids    map[string]bool   // of calls in the conversation; nil until one is needed
+	step   int               // model calls made
+
+	usage    json.RawMessage
+	tokens   chat.Tokens
+	cost     float64
+	calls    int            // of gateway tools, towards max_tool_calls
+	repeats  map[string]int // by tool and arguments
+	writes   map[string]int // likewise, of calls that ran
+	limit    Stop           // the limit that has been reached, "" before
+	bare     bool           // the next step is asked without tools
+	lastText string         // the newest text that the model wrote
+}
+
+func newState(r *Run, end time.Time) *state {
+	return &state{Run: r, end: end, repeats: map[string]int{}, writes: map[string]int{}}
+}
+
+// steps goes from turn to turn until the run ends.
+func (s *state) steps(ctx context.Context) error {
+	for {
+		forced := s.forced()
+		turn, err := s.ask(ctx, forced)
+		if err != nil {
+			return err
+		}
+		again, err := s.take(ctx, turn, forced)
+		if err != nil || !again {
+			return err
+		}
+	}
+}
+
+// forced says whether the next step is the last one, which has to answer.
+func (s *state) forced() bool {
+	return s.limit != "" || s.Limits.OnExhausted == budget.Answer && s.step+1 >= s.Limits.Steps
+}
+
+// ask makes the next model call and accounts for it.
+func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
+	if s.Stream != nil {
+		s.Stream.Begin(forced)
+	}
+	a := upstream.Ask{Request: s.Request, Edits: s.edits(forced), Header: s.Header, ClientKey: s.ClientKey}
+	if s.Stream != nil {
+		a.OnHeader, a.OnChunk = s.Stream.Header, s.Stream.Chunk
+	}
+	start := s.Now()
+	step := trace.Step{Start: start.Sub(s.Record.Start)}
+	answer, err := s.Model.Ask(ctx, a)
+	step.Took = s.Now().Sub(start)
+	s.step++
+	if err != nil {
+		failure := s.askFailed(ctx, err)
+		step.Error = string(failure.Kind)
+		var e *upstream.Error
+		if errors.As(err, &e) {
+			step.Upstream, step.Error = e.Upstream, string(e.Kind)
+			s.result.Header = e.Header
+		}
+		s.Record.Steps = append(s.Record.Steps, step)
+		return nil, failure
+	}
+	turn := answer.Turn
+	tokens := chat.ReadTokens(turn.Usage)
+	step.Upstream, step.Finish = answer.Upstream, turn.Finish
+	step.Prompt, step.Output = tokens.Prompt, tokens.Completion
+	s.Record.Steps = append(s.Record.Steps, step)
+	s.usage = chat.AddUsage(s.usage, turn.Usage)
+	s.tokens = chat.ReadTokens(s.usage)
+	s.cost += s.Price.Cost(tokens.Prompt, tokens.Completion, tokens.Cached)
+	s.result.Turn, s.result.Header = turn, answer.Header
+	return turn, nil
+}
+
+// askFailed sorts the failure of a model call: by the run's clock, by the client, or by the provider.
+func (s *state) askFailed(ctx context.Context, err error) *Error {
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTime):
+		s.result.Stop = TimedOut
+		return &Error{Kind: Timeout, Text: "the model call was interrupted: the time budget ran out", Err: err}
+	case cause != nil:
+		s.result.Stop = Canceled
+		return &Error{Kind: Gone, Text: "the client left", Err: cause}
+	}
+	var e *upstream.Error
+	if errors.As(err, &e) && e.Kind == upstream.Canceled { // by the stream: the client's connection is broken
+		s.result.Stop = Canceled
+		return &Error{Kind: Gone, Text: "the client left", Err: err}
+	}
+	s.result.Stop = UpstreamError
+	return &Error{Kind: Upstream, Text: "the upstream failed", Err: err}
+}
+
+// edits are what the next request has beyond the client's.
+func (s *state) edits(forced bool) chat.Edits {
+	e := chat.Edits{Before: s.Instructions, After: s.after}
+	for _, p := range s.Defaults {
+		if p.Name != "tool_choice" || s.step == 0 && !forced {
+			e.Default = append(e.Default, p)
+		}
+	}
+	if s.bare {
+		e.Drop = []string{"tools", "tool_choice", "parallel_tool_calls"}
+		return e
+	}
+	e.Tools = s.View.Declarations()
+	switch {
+	case forced:
+		e.Set = append(e.Set, chat.Pair{Name: "tool_choice", Value: json.RawMessage(`"none"`)})
+	case s.step > 0 && (s.Request.ToolChoice == "required" || s.Request.ToolChoice == "named"):
+		e.Set = append(e.Set, chat.Pair{Name: "tool_choice", Value: json.RawMessage(`"auto"`)})
+	}
+	return e
+}
+
+// take decides what a turn is: an answer, or calls to be made before the model is asked again.
+func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again bool, err error) {
+	if strings.TrimSpace(turn.Text) != "" {
+		defer func() { s.lastText = turn.Text }()
+	}
+	stop := Completed
+	if forced {
+		stop = s.reached()
+	}
+	items := s.sort(turn)
+	switch {
+	case turn.Finish == chat.FinishContentFilter || turn.Refusal != "":
+		return false, s.answer(Refused, turn.Finish)
+	case turn.Finish == chat.FinishLength && cut(turn):
+		return false, s.answer(Length, chat.FinishLength)
+	case turn.Finish == chat.FinishLength && len(turn.Calls) == 0:
+		return false, s.answer(Length, chat.FinishLength)
+	case len(turn.Calls) == 0:
+		return false, s.answer(stop, chat.FinishStop)
+	case items.client > 0:
+		return false, s.handBack(ctx, turn, items, forced)
+	case s.bare:
+		return false, s.bareAnswer(turn)
+	case forced:
+		s.bare = true
+		s.hide()
+		return true, nil
+	}
+	return s.run(ctx, turn, items)
+}
+
+// reached is the limit that a forced step is due to.
+func (s *state) reached() Stop {
+	if s.limit != "" {
+		return s.limit
+	}
+	return MaxSteps
+}
+
+// cut says whether the token limit cut the last call of a turn in two.
+func cut(turn *chat.Turn) bool {
+	if len(turn.Calls) == 0 {
+		return false
+	}
+	last := turn.Calls[len(turn.Calls)-1]
+	var text string
+	if json.Unmarshal(last.Arguments, &text) != nil {
+		return len(last.Arguments) == 0 || !json.Valid(last.Arguments)
+	}
+	return !json.Valid([]byte(text))
+}
+
+// answer ends the run with the turn's text.
+func (s *state) answer(stop Stop, finish string) error {
+	s.result.Stop, s.result.Finish = stop, finish
+	turn := s.result.Turn
+	if finish == "" {
+		s.result.Finish = chat.FinishStop
+	}
+	if !turn.Empty() || len(turn.Calls) > 0 || turn.Finish == chat.FinishLength || turn.Finish == chat.FinishContentFilter ||
+		turn.Refusal != "" || turn.Reasoning {
+		return nil
+	}
+	switch {
+	case s.lastText != "" && (s.Stream == nil || !s.Stream.Shown()):
+		s.result.Content = &s.lastText
+		return nil
+	case s.lastText != "":
+		return nil
+	}
+	s.result.Stop = UpstreamError
+	return &Error{Kind: Empty, Text: "the upstream's reply was empty: no text, no calls"}
+}
+
+// bareAnswer ends a run whose model called tools even where it had none.
+func (s *state) bareAnswer(turn *chat.Turn) error {
+	s.result.Stop, s.result.Finish = s.reached(), chat.FinishStop
+	if strings.TrimSpace(turn.Text) == "" {
+		return s.exhausted()
+	}
+	return nil
+}
+
+// exhausted is the error of a run that reached a limit without an answer.
+func (s *state) exhausted() error {
+	return &Error{Kind: Exhausted, Text: fmt.Sprintf("the run reached its budget (%s) without an answer", s.result.Stop)}
+}
+
+// ends ends the run at a limit whose operator wants no further step.
+func (s *state) ends(stop Stop) error {
+	s.result.Stop = stop
+	if s.Limits.OnExhausted == budget.Fail {
+		return s.exhausted()
+	}
+	s.result.Finish = chat.FinishLength
+	if turn := s.result.Turn; strings.TrimSpace(turn.Text) == "" {
+		s.result.Content = &s.lastText
+	}
+	return nil
+}
+
+func (s *state) hide() {
+	if s.Stream != nil {
+		s.Stream.Hide()
+	}
+}

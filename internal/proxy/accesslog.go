@@ -1,0 +1,44 @@
+package proxy
+
+import (
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5/middleware"
+)
+
+// accessLog writes one line a request and counts it. A reply that was cut off on purpose, by http.ErrAbortHandler, is
+// logged like any other before the panic goes on.
+func (s *Server) accessLog(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
+		i := info(r)
+		defer func() {
+			took := time.Since(i.start)
+			status := ww.Status()
+			if status == 0 {
+				status = statusClientGone
+			}
+			s.metrics.requests.WithLabelValues(i.route, i.model, strconv.Itoa(status)).Inc()
+			s.metrics.duration.WithLabelValues(i.route).Observe(took.Seconds())
+			level := slog.LevelInfo
+			if i.route == routeHealth {
+				level = slog.LevelDebug
+			}
+			s.log.LogAttrs(r.Context(), level, "request",
+				slog.String("request_id", i.requestID), slog.String("method", r.Method), slog.String("path", r.URL.Path),
+				slog.Int("status", status), slog.Duration("duration", took), slog.Int("bytes", ww.BytesWritten()),
+				slog.String("key", i.keyName()), slog.String("model", i.model), slog.String("run_id", i.runID), slog.String("stop", i.stop))
+		}()
+		next.ServeHTTP(ww, r)
+	})
+}
+
+func (i *requestInfo) keyName() string {
+	if i.caller == nil {
+		return ""
+	}
+	return i.caller.Name
+}

@@ -1,0 +1,322 @@
+package proxy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/budget"
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/globs"
+	"github.com/toolgate/toolgate/internal/loop"
+	"github.com/toolgate/toolgate/internal/models"
+	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/trace"
+	"github.com/toolgate/toolgate/internal/upstream"
+)
+
+// chat handles a chat completion: it is run with the tools that its caller's model sees or, where there are none,
+// passed through.
+func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
+	i := info(r)
+	if err := wantJSON(r); err != nil {
+		return err
+	}
+	body, err := readBody(w, r, i.site.MaxBody)
+	if err != nil {
+		return err
+	}
+	req, err := chat.ParseRequest(body)
+	if err != nil {
+		return err
+	}
+	m, err := modelFor(i, req.Model)
+	if err != nil {
+		return err
+	}
+	limits, err := limitsFor(r.Header, i.caller.Budget.Narrow(m.Limits))
+	if err != nil {
+		return err
+	}
+	view, err := viewFor(r.Header, i, m, req)
+	if err != nil {
+		return err
+	}
+	c := &completion{Server: s, w: w, r: r, info: i, model: m, req: req, record: trace.NewRun(time.Now())}
+	c.record.RequestID, c.record.Caller, c.record.Model, c.record.Stream = i.requestID, i.caller.Name, req.Model, req.Stream
+	i.runID = c.record.ID
+	w.Header().Set(trace.Header, c.record.IDHeader())
+	s.metrics.inFlight.Inc()
+	defer s.metrics.inFlight.Dec()
+	if view.Len() == 0 {
+		return c.pass()
+	}
+	if req.N > 1 {
+		return &Error{
+			Status: http.StatusBadRequest, Type: invalidRequest, Param: "n", Code: "unsupported_value",
+			Message: "n: more than one choice is not supported yet together with the gateway's tools; ask for one, or send X-Gateway-Tools: none",
+		}
+	}
+	return c.run(view, limits)
+}
+
+// completion is one chat completion under way.
+type completion struct {
+	*Server
+	w      http.ResponseWriter
+	r      *http.Request
+	info   *requestInfo
+	model  *models.Model
+	req    *chat.Request
+	record *trace.Run
+}
+
+// limitsFor is what the client's headers leave of a budget. They only ever lower it.
+func limitsFor(h http.Header, l budget.Limits) (budget.Limits, error) {
+	var narrow budget.Config
+	if text := h.Get(headerMaxSteps); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return l, badHeader(headerMaxSteps, "a whole number from 1")
+		}
+		narrow.MaxSteps = &n
+	}
+	if text := h.Get(headerMaxSeconds); text != "" {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(n > 0) || math.IsInf(n, 0) {
+			return l, badHeader(headerMaxSeconds, "a number of seconds above 0")
+		}
+		narrow.MaxSeconds = &n
+	}
+	l = narrow.Narrow(l)
+	// One second below the client's own clock, so that it gets the gateway's reply rather than its own timeout.
+	if n, err := strconv.ParseFloat(h.Get(headerReadTimeout), 64); err == nil && n > 1 && n < 1e6 {
+		left := n - 1
+		l = budget.Config{MaxSeconds: &left}.Narrow(l)
+	}
+	return l, nil
+}
+
+func badHeader(name, want string) error {
+	return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: name, Message: fmt.Sprintf("%s: want %s", name, want)}
+}
+
+// viewFor is what of the gateway's tools a request gets: none with tool_choice none or with functions, the form before
+// tools, which no provider takes beside them.
+func viewFor(h http.Header, i *requestInfo, m *models.Model, req *chat.Request) (*registry.View, error) {
+	view := i.site.view(i.caller, m)
+	if text := h.Get(headerTools); text != "" {
+		list, err := parseTools(text)
+		if err != nil {
+			return nil, badHeader(headerTools, "names or globs parted by commas, or none")
+		}
+		view = view.Narrow(list)
+	}
+	if req.ToolChoice == "none" || req.Legacy {
+		none, err := globs.Parse([]string{})
+		return view.Narrow(none), err
+	}
+	return view.Without(req.Declares), nil
+}
+
+func parseTools(text string) (globs.List, error) {
+	if strings.TrimSpace(text) == "none" {
+		return globs.Parse([]string{})
+	}
+	var patterns []string
+	for p := range strings.SplitSeq(text, ",") {
+		patterns = append(patterns, strings.TrimSpace(p))
+	}
+	return globs.Parse(patterns)
+}
+
+// run makes the run and answers with its end.
+func (c *completion) run(view *registry.View, limits budget.Limits) error {
+	run := &loop.Run{
+		Request:      c.req,
+		Model:        c.model.Routes,
+		View:         view,
+		Limits:       limits,
+		Price:        c.model.Price,
+		Instructions: c.model.Instructions,
+		Defaults:     c.model.Defaults,
+		Header:       toProvider(c.r.Header, true),
+		ClientKey:    bearer(c.r),
+		Key:          c.r.Header.Get(headerIdempotent),
+		Record:       c.record,
+		Content:      c.info.site.TraceContent,
+		Logger:       c.log,
+		Now:          time.Now,
+	}
+	var st *stream
+	if c.req.Stream {
+		st = newStream(c)
+		defer st.close()
+		run.Stream = st
+	}
+	result, err := run.Do(c.r.Context())
+	if err == nil && st == nil {
+		var reply json.RawMessage
+		if reply, err = c.reply(result); err == nil {
+			c.ended(result, nil)
+			return c.send(result, reply)
+		}
+	}
+	if err != nil {
+		p := problem(err).afterTools(result, run.Key != "")
+		p.NoRetry = p.NoRetry || p.Code == string(loop.Exhausted)
+		c.ended(result, p)
+		c.headers(result)
+		if st != nil && st.fail(p) {
+			p.log(c.log, c.info)
+			return nil
+		}
+		c.w.Header().Set(trace.Header, c.record.Dictionary())
+		return p
+	}
+	c.ended(result, nil)
+	return gone(st.finish(result))
+}
+
+// ended completes the run's record and counts it.
+func (c *completion) ended(result *loop.Result, p *Error) {
+	c.record.Took = time.Since(c.record.Start)
+	if p != nil {
+		c.record.Error = p.Code
+		if c.record.Stop == "" {
+			c.record.Stop = string(loop.Failed)
+		}
+	}
+	c.info.stop = c.record.Stop
+	var tokens chat.Tokens
+	if result != nil {
+		tokens = chat.ReadTokens(result.Usage)
+	}
+	c.metrics.ended(c.model.Label, c.record.Stop, len(c.record.Steps), tokens, c.record.Cost)
+	c.opts.Store.Add(c.record)
+}
+
+// reply is the body of an answer in one piece.
+func (c *completion) reply(result *loop.Result) (json.RawMessage, error) {
+	e := chat.ReplyEdits{Content: result.Content, Finish: result.Finish, Calls: result.Calls, Fallback: c.envelope()}
+	if len(c.record.Steps) > 1 {
+		e.Usage = result.Usage
+	}
+	if c.wantsTrace() {
+		c.record.Took = time.Since(c.record.Start)
+		var err error
+		if e.Gateway, err = json.Marshal(c.record); err != nil {
+			return nil, err
+		}
+	}
+	return result.Turn.ReplyFor(e)
+}
+
+// envelope is what stands around an answer where the provider left it out.
+func (c *completion) envelope() chat.Envelope {
+	return chat.Envelope{
+		ID:      "chatcmpl-" + strings.TrimPrefix(c.record.ID, "run_"),
+		Created: strconv.FormatInt(c.record.Start.Unix(), 10),
+		Model:   c.req.Model,
+	}
+}
+
+// wantsTrace says whether the client wants the whole trace in the body.
+func (c *completion) wantsTrace() bool { return c.r.Header.Get(trace.Header) == "full" }
+
+// headers sets what the reply says of the run's last model call.
+func (c *completion) headers(result *loop.Result) {
+	h := c.w.Header()
+	if result != nil && result.Header != nil {
+		copyLimits(h, result.Header)
+	}
+	h.Set("Openai-Processing-Ms", strconv.FormatInt(time.Since(c.record.Start).Milliseconds(), 10))
+}
+
+func (c *completion) send(result *loop.Result, reply []byte) error {
+	c.headers(result)
+	h := c.w.Header()
+	h.Set(trace.Header, c.record.Dictionary())
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(reply)))
+	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTimeout)) // without support there is none
+	_, err := c.w.Write(reply)
+	return gone(err)
+}
+
+// pass hands a chat completion without tools to its upstream, its bytes untouched but for what the model's
+// configuration says.
+func (c *completion) pass() error {
+	p := upstream.Pass{
+		Method:    http.MethodPost,
+		Header:    toProvider(c.r.Header, false),
+		ClientKey: bearer(c.r),
+		Request:   c.req,
+		Edits:     chat.Edits{Before: c.model.Instructions, Default: c.missing()},
+	}
+	if tools := c.req.Member("tools"); tools != nil && c.req.ClientTools() == 0 && emptyList(tools) {
+		p.Edits.Drop = []string{"tools", "tool_choice", "parallel_tool_calls"} // several providers refuse an empty list
+	}
+	start := time.Now()
+	resp, err := c.model.Routes.Pass(c.r.Context(), p)
+	c.record.Steps = append(c.record.Steps, trace.Step{Start: start.Sub(c.record.Start), Took: time.Since(start)})
+	c.record.Stop = string(loop.Completed)
+	c.w.Header().Set("Openai-Processing-Ms", strconv.FormatInt(time.Since(c.record.Start).Milliseconds(), 10))
+	if err != nil {
+		c.record.Stop = string(loop.UpstreamError)
+		p := problem(err)
+		if p.Status == statusClientGone {
+			c.record.Stop = string(loop.Canceled)
+		}
+		c.ended(nil, p)
+		c.w.Header().Set(trace.Header, c.record.Dictionary())
+		return c.refuse(err, p)
+	}
+	defer resp.Body.Close()
+	copyReply(c.w.Header(), resp.Header)
+	if !c.req.Stream {
+		c.record.Took = time.Since(c.record.Start)
+		c.w.Header().Set(trace.Header, c.record.Dictionary())
+	}
+	c.w.WriteHeader(resp.StatusCode)
+	if err := copyBody(c.w, resp); err != nil {
+		c.record.Stop = string(loop.UpstreamError)
+		if c.r.Context().Err() != nil {
+			c.record.Stop = string(loop.Canceled)
+		}
+		c.ended(nil, &Error{Code: "upstream_error"})
+		c.log.Warn("reply was cut off", slog.String("run_id", c.record.ID), slog.Any("err", err))
+		panic(http.ErrAbortHandler) // as in forward: an orderly end would hide that something is missing
+	}
+	c.ended(nil, nil)
+	return nil
+}
+
+// refuse passes a provider's refusal on as it came; any other failure is the gateway's own error.
+func (c *completion) refuse(err error, p *Error) error {
+	var e *upstream.Error
+	if errors.As(err, &e) && p.Body != nil {
+		p.log(c.log, c.info)
+		return passRefusal(c.w, c.info, e)
+	}
+	return p
+}
+
+// missing are the defaults that the client did not set itself.
+func (c *completion) missing() []chat.Pair {
+	var pairs []chat.Pair
+	for _, p := range c.model.Defaults {
+		if c.req.Member(p.Name) == nil && p.Name != "tool_choice" {
+			pairs = append(pairs, p)
+		}
+	}
+	return pairs
+}
+
+func emptyList(list []byte) bool { return strings.TrimSpace(strings.Trim(string(list), "[]")) == "" }

@@ -1,0 +1,98 @@
+package proxy
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/config"
+)
+
+// Config is the section `server`.
+type Config struct {
+	Listen         string          `yaml:"listen" doc:"Address to listen on. One that is not loopback needs auth."`
+	AdminListen    string          `yaml:"admin_listen" doc:"Address for metrics, readiness, /gateway/* and pprof alone; without it they are on listen."`
+	MaxBody        config.Size     `yaml:"max_body" min:"1" doc:"Largest request body; larger is 413."`
+	Passthrough    []string        `yaml:"passthrough" doc:"Endpoints below /v1 that are passed through, such as embeddings, audio/* or POST responses."`
+	MaxInflight    int             `yaml:"max_inflight" min:"1" doc:"Requests at once; more get 503 with Retry-After."`
+	ShutdownGrace  config.Duration `yaml:"shutdown_grace" doc:"How long running requests may end after SIGTERM."`
+	CORSOrigins    []string        `yaml:"cors_origins" doc:"Origins of browsers that may call."`
+	TrustedProxies *config.Node    `yaml:"trusted_proxies" later:"*" doc:"Networks whose X-Forwarded-For and auth.trusted_headers are believed."`
+}
+
+// SetDefaults sets what the file need not say.
+func (c *Config) SetDefaults() {
+	*c = Config{
+		Listen:        "127.0.0.1:8080",
+		MaxBody:       20 << 20,
+		Passthrough:   []string{"completions", "embeddings", "moderations", "audio/*", "images/*", "rerank", "POST responses", "models"},
+		MaxInflight:   1024,
+		ShutdownGrace: config.Duration(30 * time.Second),
+	}
+}
+
+// Check reports what can't work.
+func (c *Config) Check(n *config.Node) {
+	for key, addr := range map[string]string{"listen": c.Listen, "admin_listen": c.AdminListen} {
+		if _, _, err := net.SplitHostPort(addr); err != nil && (addr != "" || key == "listen") {
+			n.FailKey(key, "want HOST:PORT, such as 127.0.0.1:8080")
+		}
+	}
+	if _, err := NewEndpoints(c.Passthrough); err != nil {
+		n.Get("passthrough").Fail("%s", err)
+	}
+}
+
+// Loopback says whether an address is reached from this machine alone.
+func Loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(strings.Trim(host, "[]"))
+	return ip != nil && ip.IsLoopback()
+}
+
+// StreamingConfig is the section `streaming`.
+type StreamingConfig struct {
+	Hold      Hold            `yaml:"hold" doc:"Characters of a turn's text held back until it is clear that it is the answer; all; 0."`
+	KeepAlive config.Duration `yaml:"keep_alive" min:"1ms" doc:"An SSE comment is sent after so long without anything else."`
+	Progress  string          `yaml:"progress" enum:"off,comment,reasoning" later:"comment,reasoning" doc:"How running tools show in a stream."`
+}
+
+// SetDefaults sets what the file need not say.
+func (c *StreamingConfig) SetDefaults() {
+	*c = StreamingConfig{Hold: 200, KeepAlive: config.Duration(10 * time.Second), Progress: "off"}
+}
+
+// Hold is a number of characters, or holdAll.
+type Hold int
+
+// holdAll holds back all text until the turn has ended.
+const holdAll Hold = -1
+
+// DecodeNode reads a number or "all".
+func (h *Hold) DecodeNode(n *config.Node) {
+	if n.Text() == "all" {
+		*h = holdAll
+		return
+	}
+	v, err := strconv.Atoi(n.Text())
+	if err != nil || v < 0 {
+		n.Fail("want a number of characters or all, got %q", n.Text())
+		return
+	}
+	*h = Hold(v)
+}
+
+// ConfigSchema is the JSON Schema of a Hold.
+func (Hold) ConfigSchema() any {
+	return map[string]any{"anyOf": []any{
+		map[string]any{"type": "integer", "minimum": 0},
+		map[string]any{"const": "all"},
+	}}
+}

@@ -1,0 +1,78 @@
+package proxy
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/loop"
+)
+
+// Metrics counts what clients ask for. The model label has configured names, or other; the key label those of keys.
+type Metrics struct {
+	requests   *prometheus.CounterVec
+	duration   *prometheus.HistogramVec
+	firstToken prometheus.Histogram
+	runs       *prometheus.CounterVec
+	steps      prometheus.Histogram
+	inFlight   prometheus.Gauge
+	tokens     *prometheus.CounterVec
+	cost       *prometheus.CounterVec
+	rejections *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics with reg.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	seconds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
+	m := &Metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_requests_total", Help: "Requests of clients, by route, model and status.",
+		}, []string{"route", "model", "code"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "gateway_request_duration_seconds", Help: "Time from a request's header to the end of its reply.", Buckets: seconds,
+		}, []string{"route"}),
+		firstToken: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gateway_time_to_first_token_seconds", Help: "Time from a request to the first text of its streamed answer.", Buckets: seconds,
+		}),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_runs_total", Help: "Runs that ended, by model and stop reason.",
+		}, []string{"model", "stop"}),
+		steps: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "gateway_run_steps", Help: "Model calls of a run.", Buckets: []float64{1, 2, 3, 4, 6, 8, 12, 16, 24},
+		}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gateway_runs_in_flight", Help: "Runs under way.",
+		}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_tokens_total", Help: "Tokens of runs, by model and kind: prompt, completion, cached (part of prompt).",
+		}, []string{"model", "kind"}),
+		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_cost_total", Help: "Cost of runs by the configured price, in the operator's currency.",
+		}, []string{"model"}),
+		rejections: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gateway_limit_rejections_total", Help: "Requests refused by a limit, by key and limit.",
+		}, []string{"key", "limit"}),
+	}
+	reg.MustRegister(m.requests, m.duration, m.firstToken, m.runs, m.steps, m.inFlight, m.tokens, m.cost, m.rejections)
+	return m
+}
+
+// known makes the series of a model exist from the start.
+func (m *Metrics) known(model string) {
+	for _, stop := range loop.Stops() {
+		m.runs.WithLabelValues(model, string(stop))
+	}
+	for _, kind := range []string{"prompt", "completion", "cached"} {
+		m.tokens.WithLabelValues(model, kind)
+	}
+	m.cost.WithLabelValues(model)
+}
+
+// ended counts a run.
+func (m *Metrics) ended(model, stop string, steps int, t chat.Tokens, cost float64) {
+	m.runs.WithLabelValues(model, stop).Inc()
+	m.steps.Observe(float64(steps))
+	m.tokens.WithLabelValues(model, "prompt").Add(float64(t.Prompt))
+	m.tokens.WithLabelValues(model, "completion").Add(float64(t.Completion))
+	m.tokens.WithLabelValues(model, "cached").Add(float64(t.Cached))
+	m.cost.WithLabelValues(model).Add(cost)
+}

@@ -1,0 +1,135 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/upstream"
+)
+
+// pure are endpoints whose requests change nothing at the provider, so that one that failed can be made again.
+var pure = map[string]bool{"completions": true, "embeddings": true, "moderations": true, "rerank": true}
+
+// pass handles an endpoint that is passed through, its bytes untouched both ways.
+func (s *Server) pass(w http.ResponseWriter, r *http.Request) error {
+	i := info(r)
+	below := strings.TrimPrefix(r.URL.Path, "/v1/")
+	if !i.site.Endpoints.Has(r.Method, below) {
+		return errNoEndpoint
+	}
+	body, err := readBody(w, r, i.site.MaxBody)
+	if err != nil {
+		return err
+	}
+	first, _, _ := strings.Cut(below, "/")
+	p := upstream.Pass{
+		Method:    r.Method,
+		Path:      strings.TrimPrefix(r.URL.EscapedPath(), "/v1/"),
+		Query:     r.URL.RawQuery,
+		Header:    toProvider(r.Header, false),
+		ClientKey: bearer(r),
+		Body:      body,
+		Once:      r.Method != http.MethodGet && r.Method != http.MethodHead && !pure[below] && first != "audio" && first != "images",
+	}
+	routes, err := s.routesFor(i, r, &p)
+	if err != nil {
+		return err
+	}
+	return s.forward(w, r, routes, p)
+}
+
+// routesFor finds where a request goes: with its model, where its body names one.
+func (s *Server) routesFor(i *requestInfo, r *http.Request, p *upstream.Pass) (*upstream.Routes, error) {
+	if len(p.Body) > 0 && isJSON(r.Header.Get("Content-Type")) {
+		req, err := chat.ParseObject(p.Body)
+		if err != nil {
+			return nil, err
+		}
+		if req.Model != "" {
+			m, err := modelFor(i, req.Model)
+			if err != nil {
+				return nil, err
+			}
+			p.Request = req
+			return m.Routes, nil
+		}
+	}
+	// A key that is limited to some models must not reach others by a request that hides its model, as forms do.
+	if !i.caller.Models.All() {
+		return nil, &Error{
+			Status: http.StatusNotFound, Type: invalidRequest, Param: "model", Code: "model_not_found",
+			Message: "this key may use certain models only, and the request's model can't be told",
+		}
+	}
+	return i.site.Models.Other(), nil
+}
+
+// forward makes the request and passes its reply on as it comes.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstream.Routes, p upstream.Pass) error {
+	resp, err := routes.Pass(r.Context(), p)
+	var refused *upstream.Error
+	if errors.As(err, &refused) && (refused.Kind == upstream.Refused || refused.Kind == upstream.Busy) && refused.Body != nil {
+		return passRefusal(w, info(r), refused)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	copyReply(w.Header(), resp.Header)
+	w.WriteHeader(resp.StatusCode)
+	if err := copyBody(w, resp); err != nil {
+		problem(&upstream.Error{Kind: upstream.Broken, Began: true, Err: err}).log(s.log, info(r))
+		// An orderly end would hide that something is missing: the client's connection breaks off like the provider's did.
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// passRefusal passes on a provider's refusal as it is, but for a configured secret that it might repeat.
+func passRefusal(w http.ResponseWriter, i *requestInfo, e *upstream.Error) error {
+	copyReply(w.Header(), e.Header)
+	h := w.Header()
+	h.Del("Content-Encoding")
+	h.Del("Content-Length")
+	w.WriteHeader(e.Status)
+	_, err := w.Write([]byte(i.site.Mask.Known(string(e.Body))))
+	return gone(err)
+}
+
+const (
+	// copyBuffer is how much is passed on at once. A larger one gained nothing.
+	copyBuffer = 8 << 10
+	// writeTimeout bounds how long a client may take to read what is written at once.
+	writeTimeout = 60 * time.Second
+)
+
+// copyBody passes a body on. A stream is flushed as often as bytes come, so that none of them wait for more.
+func copyBody(w http.ResponseWriter, resp *http.Response) error {
+	rc := http.NewResponseController(w)
+	flush := resp.ContentLength < 0
+	buf := make([]byte, copyBuffer)
+	for {
+		n, err := resp.Body.Read(buf)
+		if n > 0 {
+			_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // without support, as in tests, there is none
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return werr
+			}
+			if flush {
+				if ferr := rc.Flush(); ferr != nil {
+					return ferr
+				}
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/toolgate/toolgate/internal/auth"
+)
+
+// requestInfo is what the middleware learns of a request on its way, for the log line and the metrics at its end. It
+// belongs to the request's goroutine.
+type requestInfo struct {
+	requestID string
+	start     time.Time
+	route     string // for metrics, from a closed list
+	model     string // label
+	caller    *auth.Caller
+	site      *Site
+	runID     string
+	stop      string
+}
+
+type infoKey struct{}
+
+// info is the request's; every request has one.
+func info(r *http.Request) *requestInfo {
+	i, ok := r.Context().Value(infoKey{}).(*requestInfo)
+	if !ok {
+		return &requestInfo{start: time.Now()}
+	}
+	return i
+}
+
+// withInfo begins a request: it takes the configuration that holds for all of it, and its id, the client's own where
+// that is fit to be a header and a log value.
+func (s *Server) withInfo(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		i := &requestInfo{start: time.Now(), route: "other", site: s.site.Load(), requestID: r.Header.Get("X-Request-Id")}
+		if !fitID(i.requestID) {
+			i.requestID = "req_" + ulid.Make().String()
+		}
+		w.Header().Set("X-Request-Id", i.requestID)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), infoKey{}, i)))
+	})
+}
+
+// fitID says whether a client's request id is short and made of visible ASCII characters.
+func fitID(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
+}

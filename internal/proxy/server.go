@@ -1,0 +1,212 @@
+// Package proxy owns HTTP towards clients: routes, authentication, limits, streams and errors. What a run does is the
+// loop's; what a provider does is upstream's.
+package proxy
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/cors"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/mask"
+	"github.com/toolgate/toolgate/internal/models"
+	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/trace"
+)
+
+// Site is all that a configuration says of serving. Immutable; a request keeps the one that it began with.
+type Site struct {
+	Keys         *auth.Keys
+	Models       *models.Table
+	Tools        *registry.Set
+	Endpoints    *Endpoints
+	Streaming    StreamingConfig
+	MaxBody      int64
+	MaxInflight  int
+	CORSOrigins  []string
+	TraceContent bool
+	Mask         *mask.Masker
+}
+
+// Options is what a Server is made with. All of it is required but OpenAPI.
+type Options struct {
+	Logger   *slog.Logger
+	Metrics  *Metrics
+	Gatherer prometheus.Gatherer
+	Store    *trace.Store
+	OpenAPI  []byte // served at /openapi.yaml; without it that is 404
+}
+
+// Server serves clients. Its site can be replaced while it does.
+type Server struct {
+	site    atomic.Pointer[Site]
+	log     *slog.Logger
+	metrics *Metrics
+	opts    Options
+	down    atomic.Bool // shutting down
+}
+
+// New makes a server of a site.
+func New(site *Site, o Options) *Server {
+	s := &Server{log: o.Logger, metrics: o.Metrics, opts: o}
+	s.Use(site)
+	return s
+}
+
+// Use replaces the site for requests to come.
+func (s *Server) Use(site *Site) {
+	for _, m := range site.Models.Named() {
+		s.metrics.known(m.Label)
+	}
+	s.metrics.known("other")
+	s.site.Store(site)
+}
+
+// Routes, as the metrics name them.
+const (
+	routeChat   = "chat"
+	routeModels = "models"
+	routePass   = "passthrough"
+	routeAdmin  = "admin"
+	routeHealth = "health"
+)
+
+// Handler serves clients; with admin it serves the operator's endpoints too.
+func (s *Server) Handler(admin bool) http.Handler {
+	r := s.router()
+	r.Route("/v1", func(r chi.Router) {
+		if origins := s.site.Load().CORSOrigins; len(origins) > 0 {
+			r.Use(cors.Handler(cors.Options{ // before authentication: a preflight has no key
+				AllowedOrigins: origins,
+				AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodDelete},
+				AllowedHeaders: []string{"*"},
+				ExposedHeaders: []string{trace.Header, "X-Request-Id", "Retry-After", "X-Should-Retry"},
+			}))
+		}
+		r.Use(s.authenticate) // before inflight: strangers take no places
+		r.Use(s.inflight)
+		r.Post("/chat/completions", s.routed(routeChat, s.chat))
+		r.Get("/models", s.routed(routeModels, s.models))
+		r.Get("/models/*", s.routed(routeModels, s.model))
+		r.HandleFunc("/*", s.routed(routePass, s.pass))
+		r.NotFound(s.routed(routePass, s.pass))
+		r.MethodNotAllowed(s.routed(routePass, s.pass))
+	})
+	s.health(r)
+	if admin {
+		s.admin(r)
+	}
+	return r
+}
+
+// AdminHandler serves the operator's endpoints alone.
+func (s *Server) AdminHandler() http.Handler {
+	r := s.router()
+	s.health(r)
+	s.admin(r)
+	s.profiles(r)
+	return r
+}
+
+// router is a router with what every request goes through.
+func (s *Server) router() chi.Router {
+	r := chi.NewRouter()
+	r.Use(s.withInfo)      // first: the others need it
+	r.Use(s.accessLog)     // outside of recover, so that it sees the reply to a panic
+	r.Use(s.recoverPanics) // outside of everything that may panic
+	notFound := s.handle(func(http.ResponseWriter, *http.Request) error { return errNoEndpoint })
+	r.NotFound(notFound.ServeHTTP)
+	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return errNoMethod }).ServeHTTP)
+	return r
+}
+
+// handle adapts a handler that returns an error, which becomes the reply.
+func (s *Server) handle(f func(http.ResponseWriter, *http.Request) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := f(w, r)
+		if err == nil {
+			return
+		}
+		i := info(r)
+		p := problem(err)
+		p.log(s.log, i)
+		if p.Status == statusClientGone {
+			return
+		}
+		p.write(w, i.site.Mask)
+	})
+}
+
+// routed is handle for a route that the metrics name.
+func (s *Server) routed(name string, f func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		info(r).route = name
+		return f(w, r)
+	}).ServeHTTP
+}
+
+// Listeners are where a server is reached.
+type Listeners struct {
+	Main  net.Listener
+	Admin net.Listener // nil: the operator's endpoints are on Main
+}
+
+// Serve serves until ctx ends, then lets running requests end for up to grace.
+func (s *Server) Serve(ctx context.Context, l Listeners, grace time.Duration) error {
+	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	servers := []*http.Server{s.server(base, s.Handler(l.Admin == nil))}
+	listeners := []net.Listener{l.Main}
+	if l.Admin != nil {
+		servers, listeners = append(servers, s.server(base, s.AdminHandler())), append(listeners, l.Admin)
+	}
+	failed := make(chan error, len(servers))
+	for i, server := range servers {
+		go func() { failed <- server.Serve(listeners[i]) }() // ends with Shutdown or Close below
+	}
+	var err error
+	left := len(servers)
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+		left--
+	}
+	s.down.Store(true)
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	defer stop()
+	for _, server := range servers {
+		if e := server.Shutdown(end); e != nil {
+			cancel() // what still runs is canceled
+			s.log.Warn("requests were cut off at the end of shutdown_grace", slog.Any("err", e))
+			_ = server.Close()
+		}
+	}
+	for range left {
+		if e := <-failed; err == nil {
+			err = e
+		}
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+func (s *Server) server(base context.Context, h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 10 * time.Second, // against clients that trickle their header
+		IdleTimeout:       120 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return base },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,231 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/breaker"
+	"github.com/toolgate/toolgate/internal/retry"
+	"github.com/toolgate/toolgate/internal/tool"
+)
+
+// Prepared is a model's call, read and checked. Exactly one of Tool and Refusal says what becomes of it.
+type Prepared struct {
+	Name      string       // of the tool; where there is none, what the model wrote, in characters that every API allows
+	Tool      *Tool        // nil where the call is not to run
+	Refusal   *Observation // why not
+	Canonical string       // equal for equal arguments, however they are written
+	Echo      string       // the arguments as the provider is to read them again, a JSON text
+
+	args map[string]any
+}
+
+// Prepare reads a call of the model's: its name and the JSON value under arguments.
+func (v *View) Prepare(name string, arguments json.RawMessage) Prepared {
+	name = NormalizeName(name, func(n string) bool { return v.byName[n] != nil })
+	args, canonical, err := ReadArguments(arguments)
+	p := Prepared{Name: sendable(name), Canonical: canonical, Echo: echo(arguments, canonical, err)}
+	if err != nil {
+		p.Canonical = string(arguments)
+	}
+	t := v.byName[name]
+	switch {
+	case t == nil:
+		p.refuse(v.set.failure(UnknownTool, v.unknown(name), false, string(UnknownTool)))
+	case err != nil:
+		p.refuse(v.set.failure(InvalidArguments, "invalid arguments for "+name+": "+err.Error(), false, string(InvalidArguments)))
+	default:
+		p.args = args
+		v.check(&p, t)
+	}
+	return p
+}
+
+func (p *Prepared) refuse(o Observation) { p.Refusal = &o }
+
+func (v *View) unknown(name string) string {
+	if len(v.list) == 0 {
+		return fmt.Sprintf("there is no tool %s", strconv.Quote(Cut(name, 64)))
+	}
+	return fmt.Sprintf("there is no tool %s; the nearest are: %s", strconv.Quote(Cut(name, 64)), strings.Join(v.nearest(name), ", "))
+}
+
+// check completes the arguments and holds them against the schema.
+func (v *View) check(p *Prepared, t *Tool) {
+	for name, b := range t.config.Bind.All() {
+		delete(p.args, name) // whatever the model wrote there
+		if value := b.from(v.caller); value != nil {
+			p.args[name] = value
+		}
+	}
+	t.schema.FillDefaults(p.args)
+	if t.config.Coerce {
+		p.args = t.schema.Coerce(p.args)
+	}
+	faults := t.schema.Validate(p.args)
+	if len(faults) == 0 {
+		p.Tool = t
+		return
+	}
+	for name := range t.config.Bind.All() {
+		for _, f := range faults {
+			if strings.HasPrefix(f, name+":") || strings.HasPrefix(f, name+".") {
+				v.set.opts.Logger.Error("bound argument does not fit the tool's schema", slog.String("tool", t.Name), slog.String("err", f))
+				p.refuse(v.set.failure(Code(tool.Failed), "tool failed: "+tool.TypeInternal, false, string(tool.Failed)))
+				return
+			}
+		}
+	}
+	p.refuse(v.set.failure(InvalidArguments, "invalid arguments for "+t.Name+": "+strings.Join(faults, "; "), false, string(InvalidArguments)))
+}
+
+func (b Binding) from(caller map[string]any) any {
+	if b.caller != "" {
+		return caller[b.caller]
+	}
+	return b.value
+}
+
+var notSendable = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
+
+// sendable is a name that every provider takes back in a history.
+func sendable(name string) string {
+	name = notSendable.ReplaceAllString(name, "_")
+	if len(name) > 64 {
+		name = name[:64]
+	}
+	if name == "" {
+		return "_"
+	}
+	return name
+}
+
+// echo is the arguments' text for the provider: the model's own where it is an object's JSON, else what was read.
+func echo(raw json.RawMessage, canonical string, err error) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed)) {
+			return text
+		}
+	}
+	if err != nil {
+		return "{}"
+	}
+	return canonical
+}
+
+// Scope is the run that a call belongs to.
+type Scope struct {
+	RunID   string
+	Key     string // the client's Idempotency-Key, else the run's id
+	CallID  string
+	Attempt int // which of the equal calls of the run it is, from 1
+}
+
+// Run makes a prepared call. Where ctx ends before the call does, it returns ctx's cause; whatever else happens is an
+// observation.
+func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
+	t := p.Tool
+	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID}
+	if t.Effect == tool.Write {
+		call.IdempotencyKey = idempotencyKey(s, t.Name, p.args)
+	}
+	start := time.Now()
+	result, err := t.call(ctx, call)
+	took := time.Since(start)
+	v.set.opts.Metrics.duration.WithLabelValues(t.Name).Observe(took.Seconds())
+	if err == nil {
+		return t.good(result), nil
+	}
+	v.set.opts.Logger.Warn("tool call failed",
+		slog.String("run_id", s.RunID), slog.String("call_id", s.CallID), slog.String("tool", t.Name),
+		slog.Duration("duration", took), slog.Any("err", err))
+	if ctx.Err() != nil {
+		return Observation{}, context.Cause(ctx)
+	}
+	return t.failed(v.set, tool.AsError(err), call), nil
+}
+
+// idempotencyKey tells one write call from every other, and is the same when it is made again.
+func idempotencyKey(s Scope, name string, args map[string]any) string {
+	h := sha256.New()
+	for _, part := range []string{s.Key, name, string(tool.EncodeJSON(args)), strconv.Itoa(s.Attempt)} {
+		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) // lengths, so that no two lists of parts read alike
+	}
+	return "tg_" + hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// call is every attempt of a call.
+func (t *Tool) call(ctx context.Context, c tool.Call) (tool.Result, error) {
+	return retry.Do(ctx, t.policy, func(err error) (bool, time.Duration) {
+		e := tool.AsError(err)
+		return e.Transient() && e.Type != tool.TypeCircuitOpen && ctx.Err() == nil, e.RetryAfter
+	}, func(ctx context.Context, _ int) (tool.Result, error) {
+		return t.attempt(ctx, c)
+	})
+}
+
+// errTimeout is the cause of an attempt's own deadline.
+var errTimeout = errors.New("the tool's timeout has passed")
+
+func (t *Tool) attempt(outer context.Context, c tool.Call) (tool.Result, error) {
+	ctx, cancel := context.WithTimeoutCause(outer, time.Duration(t.config.Timeout), errTimeout)
+	defer cancel()
+	if t.slots != nil {
+		if err := t.slots.Acquire(ctx, 1); err != nil {
+			return tool.Result{}, &tool.Error{Class: tool.Unavailable, Type: tool.TypeBusy, Err: fmt.Errorf("all %d places are taken: %w", t.config.Concurrency, err)}
+		}
+		defer t.slots.Release(1)
+	}
+	done, err := t.breaker.Allow()
+	if err != nil {
+		e := &tool.Error{Class: tool.Unavailable, Type: tool.TypeCircuitOpen, Err: err}
+		var open *breaker.Open
+		if errors.As(err, &open) {
+			e.RetryAfter = open.RetryAfter
+		}
+		return tool.Result{}, e
+	}
+	result, err := t.impl.Call(ctx, c)
+	switch {
+	case err == nil:
+		done(breaker.Success)
+	case outer.Err() != nil: // the run ended, which says nothing about the tool
+		done(breaker.Ignored)
+	case tool.AsError(err).Transient():
+		done(breaker.Failure)
+	default:
+		done(breaker.Success)
+	}
+	return result, err
+}
+
+// decodeJSON is the value of a JSON text, with the numbers as they are written; nil for what is none.
+func decodeJSON(b []byte) any {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return nil
+	}
+	return v
+}
+
+// Count is what the metrics learn of a call that the model made.
+func (v *View) Count(name string, o Observation) {
+	if v.set.byName[name] == nil {
+		name = "other"
+	}
+	v.set.opts.Metrics.calls.WithLabelValues(name, o.Class).Inc()
+}

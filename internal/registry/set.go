@@ -1,0 +1,254 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/toolgate/toolgate/internal/breaker"
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/mask"
+	"github.com/toolgate/toolgate/internal/retry"
+	"github.com/toolgate/toolgate/internal/schema"
+	"github.com/toolgate/toolgate/internal/tool"
+)
+
+// Definitions are the tools of a file, checked and not yet made.
+type Definitions struct {
+	list []*definition
+}
+
+type definition struct {
+	spec   tool.Spec
+	common Config
+	kind   string
+	config tool.Config
+	schema *schema.Schema
+}
+
+// Read reads the mapping `tools`, and reports what is wrong to its nodes. named are the schemas that parameters may
+// refer to. It does no I/O but for files that parameters name.
+func Read(n *config.Node, kinds []tool.Kind, named map[string]json.RawMessage) *Definitions {
+	d := &Definitions{}
+	if n != nil && n.Kind() != config.Mapping && n.Kind() != config.Null {
+		n.Fail("want a mapping of tool names to tools")
+		return d
+	}
+	for _, name := range n.Keys() {
+		if !toolName.MatchString(name) {
+			n.FailKey(name, "%q is no name for a tool: want 1 to 64 of a-z, A-Z, 0-9, _ and -", name)
+		}
+		if def := readTool(name, n.Get(name), kinds, named); def != nil {
+			d.list = append(d.list, def)
+		}
+	}
+	return d
+}
+
+func readTool(name string, n *config.Node, kinds []tool.Kind, named map[string]json.RawMessage) *definition {
+	keys := make([]string, len(kinds))
+	var chosen []tool.Kind
+	for i, k := range kinds {
+		keys[i] = k.Name
+		if n.Get(k.Name) != nil {
+			chosen = append(chosen, k)
+		}
+	}
+	def := &definition{}
+	n.DecodeKnown(&def.common, keys...)
+	if def.common.Description == "" {
+		n.Fail("description is missing: the model chooses tools by it")
+	}
+	if len(chosen) != 1 {
+		n.Fail("want exactly one of %s", strings.Join(keys, ", "))
+		return nil
+	}
+	def.schema = schema.FromNode(def.common.Parameters, named)
+	at := n.Get(chosen[0].Name)
+	def.kind, def.config = chosen[0].Name, chosen[0].New()
+	at.Decode(def.config)
+	if def.schema == nil { // reported
+		return nil
+	}
+	def.spec = tool.Spec{
+		Name:       name,
+		Params:     def.params(),
+		Effect:     tool.Effect(def.common.Effect),
+		Idempotent: def.common.Idempotent,
+	}
+	if def.spec.Effect == "" {
+		def.spec.Effect = def.config.DefaultEffect()
+	}
+	def.config.Check(at, def.spec)
+	def.common.checkErrors(def.spec.Params)
+	def.common.checkBind(def.spec.Params)
+	if def.spec.Effect == tool.Write && def.common.Retry.Policy().Attempts > 1 && !def.common.Idempotent {
+		n.FailKey("retry", "a write tool is only tried again with `idempotent: true`, which says that its service honours the idempotency key")
+	}
+	return def
+}
+
+func (d *definition) params() map[string]tool.Param {
+	params := map[string]tool.Param{}
+	for _, p := range d.schema.Properties() {
+		_, bound := d.common.Bind.Get(p)
+		params[p] = tool.Param{Optional: d.schema.Optional(p), Bound: bound}
+	}
+	return params
+}
+
+// CheckSecrets reports tools whose description or schema would tell the model a secret or the host of their own
+// service.
+func (d *Definitions) CheckSecrets(n *config.Node, secrets []string) {
+	for _, def := range d.list {
+		seen := def.common.Description + " " + string(def.schema.JSON())
+		at := n.Get(def.spec.Name)
+		for _, s := range secrets {
+			if len(s) > 3 && strings.Contains(seen, s) {
+				at.FailKey("description", "the description or a parameter holds a configured secret, which the model would read")
+				break
+			}
+		}
+		for _, host := range def.config.Hosts() {
+			if host != "" && strings.Contains(strings.ToLower(seen), strings.ToLower(host)) {
+				at.FailKey("description", "the description or a parameter names the tool's own host %s, which the model would read", host)
+				break
+			}
+		}
+	}
+}
+
+// CheckTime warns of tools whose attempts and back-off together do not fit into a run.
+func (d *Definitions) CheckTime(n *config.Node, run time.Duration) {
+	for _, def := range d.list {
+		p := def.common.Retry.Policy()
+		total := time.Duration(def.common.Timeout) * time.Duration(max(p.Attempts, 1))
+		for i, wait := 1, p.Base; i < p.Attempts; i++ {
+			total += min(wait, p.Max)
+			wait *= 2
+		}
+		if total >= run {
+			n.Get(def.spec.Name).Warn("its attempts and back-off may take %s, which is not below max_seconds (%s): a slow service ends the run", total, run)
+		}
+	}
+}
+
+// Options is what a Set is made with.
+type Options struct {
+	Env         tool.Env
+	TextErrors  bool // a failed call reads as its message alone
+	Mask        *mask.Masker
+	Logger      *slog.Logger // required
+	Metrics     *Metrics     // required
+	OnBreaker   func(string, breaker.State)
+	Definitions *Definitions
+}
+
+// Set is all tools of a configuration. Immutable; a reload makes a new one.
+type Set struct {
+	opts   Options
+	list   []*Tool // as the file has them
+	byName map[string]*Tool
+	views  sync.Map // viewKey → *View; bounded by keys × models
+}
+
+// Tool is one tool, ready to be called.
+type Tool struct {
+	Name   string
+	Kind   string
+	Effect tool.Effect
+	Final  bool
+
+	config       *Config
+	schema       *schema.Schema
+	impl         tool.Tool
+	declaration  []byte   // as it stands in a request's tools
+	callerFields []string // without which it is not offered
+	policy       retry.Policy
+	breaker      *breaker.Breaker
+	slots        *semaphore.Weighted // nil without a limit
+	optional     map[string]bool
+}
+
+// NewSet makes the tools.
+func NewSet(o Options) (*Set, error) {
+	s := &Set{opts: o, byName: map[string]*Tool{}}
+	for _, def := range o.Definitions.list {
+		t, err := newTool(def, o)
+		if err != nil {
+			return nil, fmt.Errorf("tool %s: %w", def.spec.Name, err)
+		}
+		s.list = append(s.list, t)
+		s.byName[t.Name] = t
+		o.Metrics.known(t.Name)
+	}
+	return s, nil
+}
+
+func newTool(def *definition, o Options) (*Tool, error) {
+	impl, err := def.config.Build(def.spec, o.Env)
+	if err != nil {
+		return nil, err
+	}
+	c := &def.common
+	t := &Tool{
+		Name:   def.spec.Name,
+		Kind:   def.kind,
+		Effect: def.spec.Effect,
+		Final:  c.Final,
+		config: c,
+		schema: def.schema,
+		impl:   impl,
+		policy: c.Retry.Policy(),
+	}
+	t.breaker = breaker.New(breaker.Options{
+		Name:     "tool:" + t.Name,
+		Failures: c.Breaker.Failures,
+		OpenFor:  time.Duration(c.Breaker.OpenFor),
+		OnChange: o.OnBreaker,
+	})
+	if c.Concurrency > 0 {
+		t.slots = semaphore.NewWeighted(int64(c.Concurrency))
+	}
+	var bound []string
+	for name, b := range c.Bind.All() {
+		bound = append(bound, name)
+		if b.caller != "" {
+			t.callerFields = append(t.callerFields, b.caller)
+		}
+	}
+	if f, ok := def.config.(interface{ CallerFields() []string }); ok {
+		t.callerFields = append(t.callerFields, f.CallerFields()...)
+	}
+	slices.Sort(t.callerFields)
+	t.callerFields = slices.Compact(t.callerFields)
+	t.declaration = declaration(t.Name, c.Description, def.schema.Hide(bound...).JSON())
+	return t, nil
+}
+
+// declaration is a tool as a request's tools have it.
+func declaration(name, description string, parameters json.RawMessage) []byte {
+	b := append([]byte(`{"type":"function","function":{"name":`), chat.Quote(name)...)
+	b = append(append(b, `,"description":`...), chat.Quote(description)...)
+	b = append(append(b, `,"parameters":`...), parameters...)
+	return append(b, '}', '}')
+}
+
+// All are the tools in the file's order.
+func (s *Set) All() []*Tool { return s.list }
+
+// Declaration is the tool as a model sees it, a JSON text.
+func (t *Tool) Declaration() json.RawMessage { return t.declaration }
+
+// Breaker is the state of the tool's breaker.
+func (t *Tool) Breaker() breaker.State { return t.breaker.State() }
+
+// Description is the tool's description, for people.
+func (t *Tool) Description() string { return t.config.Description }

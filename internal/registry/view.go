@@ -1,0 +1,100 @@
+package registry
+
+import (
+	"bytes"
+
+	"github.com/toolgate/toolgate/internal/globs"
+	"github.com/toolgate/toolgate/internal/suggest"
+)
+
+// View is what one caller and model see of a Set, and all that they can call. Immutable.
+type View struct {
+	set    *Set
+	caller map[string]any
+	list   []*Tool
+	byName map[string]*Tool
+	joined []byte // the declarations, joined by commas
+}
+
+// View is what a caller with those fields sees where all lists choose a tool. key, if it is not nil, tells caller and
+// model apart and lets the view be kept; it must be from a configured, bounded set.
+func (s *Set) View(key any, caller map[string]any, lists ...globs.List) *View {
+	if key != nil {
+		if v, ok := s.views.Load(key); ok {
+			return v.(*View)
+		}
+	}
+	v := s.newView(caller, func(t *Tool) bool {
+		for _, l := range lists {
+			if !l.Has(t.Name) {
+				return false
+			}
+		}
+		for _, field := range t.callerFields {
+			if caller[field] == nil {
+				return false
+			}
+		}
+		return true
+	}, s.list)
+	if key != nil {
+		s.views.Store(key, v)
+	}
+	return v
+}
+
+func (s *Set) newView(caller map[string]any, has func(*Tool) bool, from []*Tool) *View {
+	v := &View{set: s, caller: caller, byName: map[string]*Tool{}}
+	for _, t := range from {
+		if has(t) {
+			v.list = append(v.list, t)
+			v.byName[t.Name] = t
+		}
+	}
+	v.joined = join(v.list)
+	return v
+}
+
+func join(list []*Tool) []byte {
+	declarations := make([][]byte, len(list))
+	for i, t := range list {
+		declarations[i] = t.declaration
+	}
+	return bytes.Join(declarations, []byte(","))
+}
+
+// Narrow is the view with only those tools that the list chooses. It never adds one.
+func (v *View) Narrow(l globs.List) *View {
+	return v.set.newView(v.caller, func(t *Tool) bool { return l.Has(t.Name) }, v.list)
+}
+
+// Without is the view without tools whose name the client declares itself.
+func (v *View) Without(declares func(string) bool) *View {
+	for _, t := range v.list {
+		if declares(t.Name) {
+			return v.set.newView(v.caller, func(t *Tool) bool { return !declares(t.Name) }, v.list)
+		}
+	}
+	return v
+}
+
+// Len is how many tools the view has.
+func (v *View) Len() int { return len(v.list) }
+
+// Tools are the view's tools in the order in which they are attached.
+func (v *View) Tools() []*Tool { return v.list }
+
+// Declarations are the tools as they stand in a request, joined by commas.
+func (v *View) Declarations() []byte { return v.joined }
+
+// nearest are the names most like one that is not there; where none is like it, the first ones.
+func (v *View) nearest(name string) []string {
+	names := make([]string, len(v.list))
+	for i, t := range v.list {
+		names[i] = t.Name
+	}
+	if near := suggest.Nearest(name, names, 3); len(near) > 0 {
+		return near
+	}
+	return names[:min(len(names), 10)]
+}

@@ -1,0 +1,137 @@
+// Package trace is the record of a run: what it did, how it shows in a header, and where it can be read afterwards.
+package trace
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+// Run is the record of one run. It is written by the goroutine that makes the run and must not change once it is in a
+// Store.
+type Run struct {
+	ID        string
+	RequestID string
+	Caller    string // name of the key; "" where none is asked for
+	Model     string // as the client named it
+	Stream    bool
+	Start     time.Time
+	Took      time.Duration
+	Stop      string // "" while the run is under way
+	Offered   int    // tools of the gateway that the model saw
+	Steps     []Step
+	Calls     []Call
+	Usage     json.RawMessage
+	Cost      float64
+	Error     string // code of the error that the client got
+	Notes     []string
+}
+
+// Step is one model call.
+type Step struct {
+	Upstream string
+	Start    time.Duration // after the run's start
+	Took     time.Duration
+	Finish   string
+	Prompt   int64 // tokens
+	Output   int64
+	Error    string // kind of failure
+}
+
+// Call is one call of a gateway tool that the model made, refused ones too.
+type Call struct {
+	Step      int // from 1
+	Name      string
+	Start     time.Duration
+	Took      time.Duration
+	Outcome   string // "ok", "skipped", or the code of the observation
+	Arguments string // with trace.content only
+	Result    string
+}
+
+// OK is the outcome of a good call, Skipped that of one that was no longer needed.
+const (
+	OK      = "ok"
+	Skipped = "skipped"
+)
+
+// NewRun begins the record of a run.
+func NewRun(start time.Time) *Run { return &Run{ID: "run_" + ulid.Make().String(), Start: start} }
+
+// Failed is how many calls ended in an observation that is an error.
+func (r *Run) Failed() int {
+	n := 0
+	for _, c := range r.Calls {
+		if c.Outcome != OK && c.Outcome != Skipped {
+			n++
+		}
+	}
+	return n
+}
+
+// UpstreamTime is the time that model calls took.
+func (r *Run) UpstreamTime() time.Duration {
+	var d time.Duration
+	for _, s := range r.Steps {
+		d += s.Took
+	}
+	return d
+}
+
+// view is the record as JSON, times in milliseconds.
+type view struct {
+	ID         string          `json:"id"`
+	RequestID  string          `json:"request_id,omitempty"`
+	Caller     string          `json:"caller,omitempty"`
+	Model      string          `json:"model"`
+	Stream     bool            `json:"stream"`
+	Started    time.Time       `json:"started_at"`
+	MS         int64           `json:"ms"`
+	UpstreamMS int64           `json:"upstream_ms"`
+	Stop       string          `json:"stop"`
+	Offered    int             `json:"offered"`
+	Steps      []stepView      `json:"steps"`
+	Calls      []callView      `json:"calls"`
+	Usage      json.RawMessage `json:"usage,omitempty"`
+	Cost       float64         `json:"cost,omitempty"`
+	Error      string          `json:"error,omitempty"`
+	Notes      []string        `json:"notes,omitempty"`
+}
+
+type stepView struct {
+	Upstream string `json:"upstream"`
+	StartMS  int64  `json:"start_ms"`
+	MS       int64  `json:"ms"`
+	Finish   string `json:"finish_reason,omitempty"`
+	Prompt   int64  `json:"prompt_tokens"`
+	Output   int64  `json:"completion_tokens"`
+	Error    string `json:"error,omitempty"`
+}
+
+type callView struct {
+	Step      int    `json:"step"`
+	Tool      string `json:"tool"`
+	StartMS   int64  `json:"start_ms"`
+	MS        int64  `json:"ms"`
+	Outcome   string `json:"outcome"`
+	Arguments string `json:"arguments,omitempty"`
+	Result    string `json:"result,omitempty"`
+}
+
+// MarshalJSON is the whole record, for /gateway/runs and for X-Gateway-Trace: full.
+func (r *Run) MarshalJSON() ([]byte, error) {
+	v := view{
+		ID: r.ID, RequestID: r.RequestID, Caller: r.Caller, Model: r.Model, Stream: r.Stream, Started: r.Start.UTC(),
+		MS: r.Took.Milliseconds(), UpstreamMS: r.UpstreamTime().Milliseconds(), Stop: r.Stop, Offered: r.Offered,
+		Usage: r.Usage, Cost: r.Cost, Error: r.Error, Notes: r.Notes,
+		Steps: make([]stepView, len(r.Steps)), Calls: make([]callView, len(r.Calls)),
+	}
+	for i, s := range r.Steps {
+		v.Steps[i] = stepView{s.Upstream, s.Start.Milliseconds(), s.Took.Milliseconds(), s.Finish, s.Prompt, s.Output, s.Error}
+	}
+	for i, c := range r.Calls {
+		v.Calls[i] = callView{c.Step, c.Name, c.Start.Milliseconds(), c.Took.Milliseconds(), c.Outcome, c.Arguments, c.Result}
+	}
+	return json.Marshal(v)
+}

@@ -1,0 +1,335 @@
+// Package upstream owns the providers: which one a request goes to, its attempts, breaker and timeouts, and reading
+// what comes back. It knows requests and replies, and nothing of tools.
+package upstream
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/toolgate/toolgate/internal/breaker"
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/retry"
+)
+
+// Client is one upstream. It is for use by many goroutines at once.
+type Client struct {
+	name      string
+	base      *url.URL
+	chatURL   *url.URL
+	key       string
+	forward   bool
+	headers   http.Header
+	transport *http.Transport
+	idle      time.Duration
+	policy    retry.Policy
+	breaker   *breaker.Breaker
+	metrics   *Metrics
+
+	streamUsage bool
+	noOptions   atomic.Bool // the provider has refused stream_options
+}
+
+// NewClient makes the client of a checked configuration.
+// onBreaker hears of each change of its breaker.
+func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breaker.State)) (*Client, error) {
+	base, err := url.Parse(strings.TrimRight(c.BaseURL, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s: base_url: %w", name, err)
+	}
+	u := &Client{
+		name:    name,
+		base:    base,
+		chatURL: base.JoinPath("chat", "completions"),
+		key:     c.APIKey.Reveal(),
+		forward: c.ForwardClientKey,
+		headers: http.Header{},
+		idle:    time.Duration(c.IdleTimeout),
+
+		streamUsage: c.StreamUsage,
+		policy:      c.Retry.policy(),
+		metrics:     m,
+		transport: &http.Transport{
+			DialContext: (&net.Dialer{
+				Timeout:   time.Duration(c.ConnectTimeout),
+				KeepAlive: 30 * time.Second,
+			}).DialContext,
+			TLSHandshakeTimeout:   time.Duration(c.ConnectTimeout),
+			ResponseHeaderTimeout: time.Duration(c.FirstByteTimeout),
+			ForceAttemptHTTP2:     true,
+			DisableCompression:    true, // what passes through keeps its encoding
+			MaxIdleConns:          4096,
+			MaxIdleConnsPerHost:   4096,
+			MaxConnsPerHost:       c.MaxConns,
+			IdleConnTimeout:       90 * time.Second,
+		},
+	}
+	u.breaker = breaker.New(breaker.Options{
+		Name:     "upstream:" + name,
+		Failures: c.Breaker.Failures,
+		OpenFor:  time.Duration(c.Breaker.OpenFor),
+		OnChange: onBreaker,
+	})
+	for name, value := range c.Headers.All() {
+		u.headers.Set(name, value.Reveal())
+	}
+	m.known(name)
+	return u, nil
+}
+
+// Name is the key under `upstreams`.
+func (c *Client) Name() string { return c.name }
+
+// ForwardsClientKey says whether the client's own bearer token is sent.
+func (c *Client) ForwardsClientKey() bool { return c.key == "" && c.forward }
+
+// Close drops kept connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// call is one HTTP request to a provider.
+type call struct {
+	method string
+	url    *url.URL
+	header http.Header // the client's, without what is the gateway's own business
+	key    string      // the client's bearer token
+	body   chat.Body
+	once   bool // it may change something at the provider, so that it is never made twice
+}
+
+// do makes the request, again after failures that may pass. It returns a reply with a status below 400 or one of 4xx
+// that is about the request; everything else is an *Error. The caller closes the reply's body.
+func (c *Client) do(ctx context.Context, r call) (*http.Response, error) {
+	resp, err := retry.Do(ctx, c.policy, func(err error) (bool, time.Duration) {
+		var e *Error
+		if !errors.As(err, &e) {
+			return false, 0
+		}
+		return e.passes() && !r.once, e.RetryAfter
+	}, func(ctx context.Context, _ int) (*http.Response, error) {
+		return c.once(ctx, r)
+	})
+	var e *Error
+	if err != nil && !errors.As(err, &e) {
+		err = &Error{Upstream: c.name, Kind: Canceled, Err: err}
+	}
+	return resp, err
+}
+
+// once is one attempt.
+func (c *Client) once(ctx context.Context, r call) (*http.Response, error) {
+	done, err := c.breaker.Allow()
+	if err != nil {
+		e := &Error{Upstream: c.name, Kind: Open, Err: err}
+		var open *breaker.Open
+		if errors.As(err, &open) {
+			e.RetryAfter = open.RetryAfter
+		}
+		c.metrics.requests.WithLabelValues(c.name, string(Open)).Inc()
+		return nil, e
+	}
+	start := time.Now()
+	resp, err := c.roundTrip(ctx, r)
+	c.metrics.duration.WithLabelValues(c.name).Observe(time.Since(start).Seconds())
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			e = &Error{Upstream: c.name, Kind: Broken, Err: err}
+		}
+		c.metrics.requests.WithLabelValues(c.name, codeLabel(e)).Inc()
+		done(outcome(e))
+		return nil, e
+	}
+	c.metrics.requests.WithLabelValues(c.name, strconv.Itoa(resp.StatusCode)).Inc()
+	done(breaker.Success)
+	return resp, nil
+}
+
+func codeLabel(e *Error) string {
+	if e.Status != 0 {
+		return strconv.Itoa(e.Status)
+	}
+	return string(e.Kind)
+}
+
+// outcome is what a failure means to the breaker. A caller that left says nothing about the provider, nor does a
+// refusal, which is an answer.
+func outcome(e *Error) breaker.Outcome {
+	switch e.Kind {
+	case Canceled:
+		return breaker.Ignored
+	case Refused, Auth:
+		return breaker.Success
+	}
+	return breaker.Failure
+}
+
+// maxErrorBody bounds what is read of a reply that is an error.
+const maxErrorBody = 1 << 20
+
+func (c *Client) roundTrip(ctx context.Context, r call) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	req := (&http.Request{
+		Method:        r.method,
+		URL:           r.url,
+		Host:          r.url.Host,
+		Proto:         "HTTP/1.1",
+		ProtoMajor:    1,
+		ProtoMinor:    1,
+		Header:        c.header(r),
+		ContentLength: r.body.Len(),
+	}).WithContext(ctx)
+	if r.body.Len() > 0 {
+		req.Body = r.body.Reader()
+		// Without it the transport could not go on by itself where a kept connection was closed before a byte was written.
+		req.GetBody = func() (io.ReadCloser, error) { return r.body.Reader(), nil }
+	}
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		defer cancel(nil)
+		return nil, c.failure(ctx, err)
+	}
+	resp.Body = &idleBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, limit: c.idle}
+	if resp.StatusCode < 400 {
+		return resp, nil
+	}
+	body, err := readAll(resp, maxErrorBody)
+	if err != nil {
+		return nil, c.failure(ctx, err)
+	}
+	e := fromReply(c.name, resp, body, retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()))
+	if e.Kind == Auth && c.ForwardsClientKey() {
+		e.Kind = Refused // it is about the client's key, so it is the client's to read
+	}
+	return nil, e
+}
+
+// header is the request's header.
+func (c *Client) header(r call) http.Header {
+	h := maps.Clone(r.header)
+	if h == nil {
+		h = http.Header{}
+	}
+	switch {
+	case c.key != "":
+		h["Authorization"] = []string{"Bearer " + c.key}
+	case c.forward && r.key != "":
+		h["Authorization"] = []string{"Bearer " + r.key}
+	}
+	maps.Copy(h, c.headers)
+	return h
+}
+
+var errIdle = errors.New("nothing came for idle_timeout")
+
+// failure classes an error of the transport or of reading a body.
+func (c *Client) failure(ctx context.Context, err error) *Error {
+	e := &Error{Upstream: c.name, Kind: Broken, Err: err}
+	var netErr net.Error
+	switch cause := context.Cause(ctx); {
+	case errors.Is(err, errIdle):
+		e.Kind = Slow
+	case cause != nil:
+		e.Kind, e.Err = Canceled, cause
+	case errors.As(err, &netErr) && netErr.Timeout():
+		e.Kind = Slow
+	}
+	return e
+}
+
+// idleBody ends a body that brings nothing for a while, and frees its request when it is closed.
+type idleBody struct {
+	io.ReadCloser
+	ctx    context.Context // of this one request
+	cancel context.CancelCauseFunc
+	limit  time.Duration
+	timer  *time.Timer
+}
+
+func (b *idleBody) Read(p []byte) (int, error) {
+	if b.timer == nil {
+		b.timer = time.AfterFunc(b.limit, func() { b.cancel(errIdle) })
+	} else {
+		b.timer.Reset(b.limit)
+	}
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.timer.Stop()
+		if errors.Is(context.Cause(b.ctx), errIdle) {
+			err = errIdle
+		}
+	}
+	return n, err
+}
+
+func (b *idleBody) Close() error {
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	err := b.ReadCloser.Close()
+	b.cancel(nil)
+	return err
+}
+
+var errTooLarge = errors.New("the reply is too large")
+
+// readAll reads and closes a body, decoded, up to limit bytes.
+func readAll(resp *http.Response, limit int64) ([]byte, error) {
+	defer resp.Body.Close()
+	in, err := decoded(resp)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if resp.ContentLength > 0 && resp.ContentLength <= limit {
+		b.Grow(int(resp.ContentLength) + bytes.MinRead)
+	}
+	n, err := b.ReadFrom(io.LimitReader(in, limit+1))
+	if err == nil && n > limit {
+		err = errTooLarge
+	}
+	return b.Bytes(), err
+}
+
+// decoded is the body without its content encoding. The gateway asks for none, but some proxies compress all the same.
+func decoded(resp *http.Response) (io.Reader, error) {
+	switch strings.ToLower(resp.Header.Get("Content-Encoding")) {
+	case "", "identity":
+		return resp.Body, nil
+	case "gzip", "x-gzip":
+		return gzip.NewReader(resp.Body)
+	}
+	return nil, fmt.Errorf("content encoding %q was not asked for", resp.Header.Get("Content-Encoding"))
+}
+
+// errorObject is what stands under "error" in a body, or the body itself where it is an object with a message; nil
+// without either.
+func errorObject(body []byte) json.RawMessage {
+	if !json.Valid(body) {
+		return nil
+	}
+	root := gjson.ParseBytes(body)
+	if root.IsArray() { // Gemini's compatible endpoint puts its error object into a list
+		root = root.Get("0")
+	}
+	if e := root.Get("error"); e.IsObject() || e.Type == gjson.String {
+		return json.RawMessage(e.Raw)
+	}
+	if root.IsObject() {
+		return json.RawMessage(root.Raw)
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package upstream
+
+import (
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/breaker"
+	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/retry"
+)
+
+// Config is one entry under `upstreams`.
+type Config struct {
+	BaseURL          string                    `yaml:"base_url" doc:"Address of the provider's API, up to and with its version, such as https://api.openai.com/v1."`
+	APIKey           config.Secret             `yaml:"api_key" doc:"The operator's key, sent as bearer token."`
+	ForwardClientKey bool                      `yaml:"forward_client_key" doc:"Send the client's own bearer token where there is no api_key."`
+	Kind             string                    `yaml:"kind" enum:"openai,azure" later:"azure" doc:"How the provider wants to be addressed."`
+	Headers          config.Map[config.Secret] `yaml:"headers" doc:"Headers added to each request."`
+	ConnectTimeout   config.Duration           `yaml:"connect_timeout" min:"1ms" doc:"For the connection, TLS included."`
+	FirstByteTimeout config.Duration           `yaml:"first_byte_timeout" min:"1ms" doc:"From the request until the reply's header."`
+	IdleTimeout      config.Duration           `yaml:"idle_timeout" min:"1ms" doc:"Between two pieces of a reply's body."`
+	Retry            RetryConfig               `yaml:"retry" doc:"Further attempts after connect errors, 408, 429, 500, 502, 503 and 504, before any byte reached the client."`
+	Breaker          breaker.Config            `yaml:"breaker" doc:"Failures in a row that open the breaker, and for how long."`
+	StreamUsage      bool                      `yaml:"stream_usage" doc:"Ask for usage in streams by stream_options.include_usage."`
+	MaxConns         int                       `yaml:"max_conns" min:"0" doc:"Connections at once; 0 is no limit."`
+}
+
+// RetryConfig is the mapping under `retry` of an upstream.
+type RetryConfig struct {
+	Attempts int             `yaml:"attempts" min:"1" doc:"Attempts in all."`
+	Base     config.Duration `yaml:"base" min:"1ms" doc:"First wait; it doubles each time, with jitter."`
+	Max      config.Duration `yaml:"max" min:"1ms" doc:"Longest wait, except where the provider's Retry-After says more."`
+}
+
+// SetDefaults sets what the file need not say.
+func (c *RetryConfig) SetDefaults() {
+	*c = RetryConfig{Attempts: 3, Base: config.Duration(250 * time.Millisecond), Max: config.Duration(8 * time.Second)}
+}
+
+func (c *RetryConfig) policy() retry.Policy {
+	return retry.Policy{Attempts: c.Attempts, Base: time.Duration(c.Base), Max: time.Duration(c.Max)}
+}
+
+// SetDefaults sets what the file need not say.
+func (c *Config) SetDefaults() {
+	c.Kind = "openai"
+	c.ConnectTimeout = config.Duration(5 * time.Second)
+	c.FirstByteTimeout = config.Duration(120 * time.Second)
+	c.IdleTimeout = config.Duration(60 * time.Second)
+	c.StreamUsage = true
+	c.Retry.SetDefaults()
+	c.Breaker.SetDefaults()
+}
+
+// Check reports what can't work.
+func (c *Config) Check(n *config.Node) {
+	if c.BaseURL == "" {
+		n.Fail("base_url is missing: want the provider's address, such as https://api.openai.com/v1")
+		return
+	}
+	at := n.Get("base_url")
+	u, err := url.Parse(c.BaseURL)
+	switch {
+	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
+		at.Fail("want an http or https address, such as https://api.openai.com/v1")
+	case u.RawQuery != "" || u.Fragment != "":
+		at.Fail("want an address without a query")
+	case u.User != nil:
+		at.Fail("want no user and password in the address: use api_key or headers")
+	}
+	if c.APIKey.Reveal() != "" && c.ForwardClientKey {
+		n.FailKey("forward_client_key", "has no effect beside api_key: take one of them away")
+	}
+	for name := range c.Headers.All() {
+		if strings.ContainsAny(name, " \r\n:") || name == "" {
+			c.Headers.Node(name).Fail("%q is no header name", name)
+		}
+	}
+}

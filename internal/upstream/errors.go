@@ -1,0 +1,98 @@
+package upstream
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/chat"
+)
+
+// Kind says what may be done about a failure. It is a metric label too.
+type Kind string
+
+// The kinds of failure.
+const (
+	Refused  Kind = "refused"  // a 4xx about the request: it will fail again, anywhere; the client gets it as it is
+	Busy     Kind = "busy"     // 429: later may help
+	Auth     Kind = "auth"     // 401 or 403: the operator's key
+	Broken   Kind = "broken"   // 5xx, no connection, a reset, a reply that can't be read
+	Slow     Kind = "slow"     // connect, first-byte or idle timeout
+	Open     Kind = "open"     // the breaker lets nothing through
+	Empty    Kind = "empty"    // an orderly reply with nothing in it
+	Canceled Kind = "canceled" // the caller's context ended
+)
+
+// Error is what every failed call of an upstream returns. Err is for the log: it may name hosts and must not reach a
+// client.
+type Error struct {
+	Upstream   string
+	Kind       Kind
+	Status     int         // the provider's; 0 when no reply arrived
+	Header     http.Header // of the reply, when there is one
+	Body       []byte      // of a reply that is an error, at most 1 MiB
+	Message    string      // the provider's own words, "" where it gave none
+	RetryAfter time.Duration
+	Began      bool // part of the reply had been handed on before
+	Err        error
+}
+
+// Error is the whole text, for the log.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("upstream %s: %s", e.Upstream, e.Kind)
+	if e.Status != 0 {
+		s += fmt.Sprintf(" (HTTP %d)", e.Status)
+	}
+	if e.Message != "" {
+		s += ": " + e.Message
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap is the inner error.
+func (e *Error) Unwrap() error { return e.Err }
+
+// passes says whether the same request may succeed if it is made again here.
+func (e *Error) passes() bool {
+	if e.Began {
+		return false
+	}
+	switch e.Kind {
+	case Busy, Slow:
+		return true
+	case Broken:
+		switch e.Status {
+		case 0, http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway,
+			http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+	}
+	return false
+}
+
+// elsewhere says whether another route may succeed.
+func (e *Error) elsewhere() bool {
+	return !e.Began && e.Kind != Refused && e.Kind != Canceled
+}
+
+// fromReply is the error that a reply with a status of 400 or more is.
+func fromReply(name string, resp *http.Response, body []byte, retryAfter time.Duration) *Error {
+	e := &Error{Upstream: name, Status: resp.StatusCode, Header: resp.Header, Body: body, RetryAfter: retryAfter}
+	if object := errorObject(body); object != nil {
+		e.Message = (&chat.ErrorReply{Object: object}).Message()
+	}
+	switch s := resp.StatusCode; {
+	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+		e.Kind = Auth
+	case s == http.StatusTooManyRequests:
+		e.Kind = Busy
+	case s == http.StatusRequestTimeout || s >= http.StatusInternalServerError:
+		e.Kind = Broken
+	default:
+		e.Kind = Refused
+	}
+	return e
+}

@@ -1,0 +1,141 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/toolgate/toolgate/internal/chat"
+)
+
+// Route is one way to a model: an upstream and the model's name there.
+type Route struct {
+	client *Client
+	model  string // "" leaves the client's name
+	weight int
+}
+
+// NewRoute makes a route. An empty model leaves the name that the client sent. Among routes with a weight the first
+// one to be tried is drawn by it; those without are tried in order, after it.
+func NewRoute(c *Client, model string, weight int) Route {
+	return Route{client: c, model: model, weight: weight}
+}
+
+// Routes are the ways to one model, tried until one does not fail. Immutable.
+type Routes struct {
+	list  []Route
+	total int             // of the weights
+	draw  func(n int) int // from 0 to n-1
+}
+
+// NewRoutes makes the routes of a model; there is at least one.
+func NewRoutes(list ...Route) *Routes {
+	r := &Routes{list: list, draw: rand.IntN}
+	for _, route := range list {
+		r.total += route.weight
+	}
+	return r
+}
+
+// ForwardsClientKey says whether any route sends the client's own bearer token.
+func (r *Routes) ForwardsClientKey() bool {
+	for _, route := range r.list {
+		if route.client.ForwardsClientKey() {
+			return true
+		}
+	}
+	return false
+}
+
+// order is the order in which the routes are tried for one call.
+func (r *Routes) order() []Route {
+	if len(r.list) == 1 || r.total == 0 {
+		return r.list
+	}
+	at := r.draw(r.total)
+	first := 0
+	for i, route := range r.list {
+		if at -= route.weight; at < 0 {
+			first = i
+			break
+		}
+	}
+	ordered := append(make([]Route, 0, len(r.list)), r.list[first])
+	for i, route := range r.list {
+		if i != first {
+			ordered = append(ordered, route)
+		}
+	}
+	return ordered
+}
+
+// Ask makes a model call, on the next route where one fails before any part of its reply was handed on. Its errors are
+// *Error, that of the last route tried.
+func (r *Routes) Ask(ctx context.Context, a Ask) (*Answer, error) {
+	return try(r, func(route Route) (*Answer, error) { return route.ask(ctx, a) })
+}
+
+// Pass is a request that is passed through as it came.
+type Pass struct {
+	Method    string
+	Path      string // below the upstream's base_url, escaped, such as "files/file-1"; "" is chat/completions
+	Query     string // as it came
+	Header    http.Header
+	ClientKey string
+	Request   *chat.Request // of a body that names a model; else nil
+	Edits     chat.Edits    // of such a body
+	Body      []byte        // of any other
+	Once      bool          // never make it twice
+}
+
+// Pass makes the request and returns the reply as it is, with a status below 400 or one of 4xx about the request,
+// whose body is then that of the *Error. The caller closes the reply's body.
+func (r *Routes) Pass(ctx context.Context, p Pass) (*http.Response, error) {
+	return try(r, func(route Route) (*http.Response, error) { return route.pass(ctx, p) })
+}
+
+func (r Route) pass(ctx context.Context, p Pass) (*http.Response, error) {
+	c := call{method: p.Method, header: p.Header, key: p.ClientKey, once: p.Once}
+	if c.url = r.client.chatURL; p.Path != "" {
+		c.url = r.client.address(p.Path, p.Query)
+	}
+	if p.Request == nil {
+		c.body = chat.RawBody(p.Body)
+		return r.client.do(ctx, c)
+	}
+	e := p.Edits
+	if e.Set = r.withModel(p.Request, e.Set); e.Empty() {
+		c.body = chat.RawBody(p.Request.Raw)
+	} else {
+		c.body = p.Request.Body(e)
+	}
+	return r.client.do(ctx, c)
+}
+
+// address is a path below base_url, with the client's own escaping.
+func (c *Client) address(path, query string) *url.URL {
+	u := *c.base
+	u.RawPath = strings.TrimRight(u.EscapedPath(), "/") + "/" + path
+	u.RawQuery = query
+	if plain, err := url.PathUnescape(u.RawPath); err == nil {
+		u.Path = plain
+	}
+	return &u
+}
+
+// try goes through the routes until one does not fail in a way that another may mend.
+func try[T any](r *Routes, f func(Route) (T, error)) (T, error) {
+	var result T
+	var err error
+	for _, route := range r.order() {
+		result, err = f(route)
+		var e *Error
+		if err == nil || !errors.As(err, &e) || !e.elsewhere() {
+			break
+		}
+	}
+	return result, err
+}
