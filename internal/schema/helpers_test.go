@@ -57,3 +57,5 @@ func arguments(t testing.TB, text string) map[string]any {
 	t.Helper()
 	return value(t, text).(map[string]any)
 }
+
+func numberOf(s string) json.Number { return json.Number(s) }
