@@ -55,11 +55,10 @@ func (p place) below(key string) place {
 
 // document is a text with schemas in it: references that start with # are looked up in its root.
 type document struct {
-	root    *jsontree.Value
-	place   place
-	draft   int                        // 4, 6, 7, 2019 or 2020
-	id      string                     // of the root
-	anchors map[string]*jsontree.Value // built on first use
+	root   *jsontree.Value
+	place  place
+	draft  int    // 4, 6, 7, 2019 or 2020
+	called *names // built on first use
 }
 
 func newBuilder(home *config.Node, named map[string]json.RawMessage) *builder {
@@ -148,13 +147,6 @@ func (b *builder) newDocument(root *jsontree.Value, at place) *document {
 		} else {
 			b.unknownDraft(b.at(root.Get("$schema"), at, "$schema"))
 		}
-	}
-	id := root.Get("$id")
-	if d.draft == 4 {
-		id = root.Get("id")
-	}
-	if id.Is(jsontree.String) {
-		d.id = trimFragment(id.Text)
 	}
 	return d
 }

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,14 +36,21 @@ func reference(v *jsontree.Value) (ref *jsontree.Value) {
 // named schemas is a fault, so that a schema of a stranger can't make the gateway fetch or open anything.
 func (b *builder) resolve(ref string, d *document) (target, error) {
 	base, fragment, _ := strings.Cut(ref, "#")
-	if base != "" && base != d.id {
-		return target{}, fmt.Errorf("the reference %q leaves the schema: only references that start with # are followed", cut(ref, 100))
+	root := d.root
+	if base != "" {
+		root = d.names().ids[base]
+		if root == nil || root != d.root && (fragment != "" || hasOwnReferences(root)) {
+			return target{}, fmt.Errorf("the reference %q leaves the schema: only references that start with # are followed", cut(ref, 100))
+		}
 	}
 	pointer, err := url.PathUnescape(fragment)
 	if err != nil {
 		return target{}, fmt.Errorf("the reference %q is not spelled right", cut(ref, 100))
 	}
 	at, name := d.place, "root"
+	if base != "" {
+		name = base
+	}
 	if rest, ok := strings.CutPrefix(pointer, "/schemas/"); ok {
 		first, rest, deeper := strings.Cut(rest, "/")
 		if raw, ok := b.named[unescape(first)]; ok {
@@ -50,19 +58,18 @@ func (b *builder) resolve(ref string, d *document) (target, error) {
 			if d, err = b.namedDocument(name, raw); err != nil {
 				return target{}, err
 			}
-			at, pointer = d.place, ""
+			root, at, pointer = d.root, d.place, ""
 			if deeper {
 				pointer = "/" + rest
 			}
 		}
 	}
-	t := target{schema: d.root, doc: d, place: at, name: name}
-	if pointer == "" {
-		return t, nil
-	}
-	if !strings.HasPrefix(pointer, "/") {
-		t.schema, t.name = b.anchor(d, pointer), pointer
-	} else {
+	t := target{schema: root, doc: d, place: at, name: name}
+	switch {
+	case pointer == "":
+	case !strings.HasPrefix(pointer, "/"):
+		t.schema, t.name = d.names().anchors[pointer], pointer
+	default:
 		for _, token := range strings.Split(pointer[1:], "/") {
 			token = unescape(token)
 			t.schema = step(t.schema, token)
@@ -79,6 +86,15 @@ func (b *builder) resolve(ref string, d *document) (target, error) {
 		t.place = p
 	}
 	return t, nil
+}
+
+// hasOwnReferences says whether v, a schema with an id within another, has references that start with #. They would
+// mean v and not the whole document, which is not supported.
+func hasOwnReferences(v *jsontree.Value) bool {
+	if ref := reference(v); ref != nil && strings.HasPrefix(ref.Text, "#") {
+		return true
+	}
+	return slices.ContainsFunc(subschemas(v), func(s subschema) bool { return hasOwnReferences(s.schema) })
 }
 
 // suggestName helps with a mistyped '#/schemas/NAME'.
@@ -199,29 +215,36 @@ func (b *builder) fileOf(v *jsontree.Value) *jsontree.Value {
 	return nil
 }
 
-// anchor is the schema in d that goes by a plain name.
-func (b *builder) anchor(d *document, name string) *jsontree.Value {
-	if d.anchors == nil {
-		d.anchors = map[string]*jsontree.Value{}
-		d.collect(d.root)
+// names are what schemas in a document are called by other than their place.
+type names struct{ anchors, ids map[string]*jsontree.Value }
+
+// names are those in d, collected on first use.
+func (d *document) names() *names {
+	if d.called == nil {
+		d.called = &names{map[string]*jsontree.Value{}, map[string]*jsontree.Value{}}
+		d.called.collect(d.root)
 	}
-	return d.anchors[name]
+	return d.called
 }
 
-func (d *document) collect(v *jsontree.Value) {
+// collect takes ids word for word, as TypeBox writes them ({"$id": "T0"}, {"$ref": "T0"}); it does not join them to
+// addresses.
+func (n *names) collect(v *jsontree.Value) {
 	for _, k := range []string{"$anchor", "$dynamicAnchor", "$id", "id"} {
 		a := v.Get(k)
 		if !a.Is(jsontree.String) {
 			continue
 		}
 		name, isAnchor := strings.CutPrefix(a.Text, "#") // how drafts 4 to 7 spell an anchor
-		if isAnchor || k == "$anchor" || k == "$dynamicAnchor" {
-			if _, taken := d.anchors[name]; !taken {
-				d.anchors[name] = v
-			}
+		called := n.anchors
+		if !isAnchor && (k == "$id" || k == "id") {
+			called, name = n.ids, trimFragment(name)
+		}
+		if _, taken := called[name]; !taken {
+			called[name] = v
 		}
 	}
 	for _, s := range subschemas(v) {
-		d.collect(s.schema)
+		n.collect(s.schema)
 	}
 }

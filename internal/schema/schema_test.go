@@ -140,6 +140,9 @@ func TestRecursiveSchemasStayButTheirFirstNamesAreConcrete(t *testing.T) {
 		"a root that is a reference": {
 			`{"$ref":"#/definitions/T","definitions":{"T":{"type":"object","properties":{"t":{"$ref":"#/definitions/T"}}}}}`,
 			`{"type":"object","properties":{"t":{"$ref":"#/$defs/T"}},"$defs":{"T":{"type":"object","properties":{"t":{"$ref":"#/$defs/T"}}}}}`},
+		"an id instead of a place, as TypeBox writes it": {
+			`{"type":"object","properties":{"t":{"$id":"T0","properties":{"t":{"$ref":"T0"}}}}}`,
+			`{"type":"object","properties":{"t":{"properties":{"t":{"properties":{"t":{"$ref":"#/$defs/T0"}}}}}},"$defs":{"T0":{"properties":{"t":{"$ref":"#/$defs/T0"}}}}}`},
 		"two that need each other": {
 			`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"properties":{"b":{"$ref":"#/$defs/B"}}},"B":{"properties":{"a":{"$ref":"#/$defs/A"}}}}}`,
 			`{"type":"object","properties":{"a":{"properties":{"b":{"$ref":"#/$defs/B"}}}},"$defs":{"B":{"properties":{"a":{"$ref":"#/$defs/A"}}},"A":{"properties":{"b":{"$ref":"#/$defs/B"}}}}}`},

@@ -96,7 +96,8 @@ func (p *plan) request(c tool.Call) (*outgoing, error) {
 //   - without a body, a method that is idempotent by name (GET), or by an Idempotency-Key header (DELETE), gets a body
 //     that is empty but not known to be;
 //   - any other method (POST) would be sent in chunks then, so its key's header is spelled in a way that the transport
-//     does not look for. The case of a header's name means nothing to a service.
+//     does not look for. The case of a header's name means nothing to a service. It holds for HTTP/1 alone: after a
+//     PROTOCOL_ERROR of an HTTP/2 server, Go sends again whatever has no body.
 //
 // With replay true a POST is repeated as well: a key without values counts, but is not sent.
 func (o *outgoing) request(ctx context.Context, replay bool) *http.Request {

@@ -25,6 +25,7 @@ type flaky struct {
 	listener net.Listener
 	wg       sync.WaitGroup
 	mu       sync.Mutex
+	conns    []net.Conn
 	arrived  []string
 }
 
@@ -41,7 +42,10 @@ func newFlaky(t *testing.T, serve func(f *flaky, conn net.Conn, first bool)) *fl
 			if err != nil {
 				return
 			}
-			f.wg.Go(func() { // ends with the connection, which either side closes
+			f.mu.Lock()
+			f.conns = append(f.conns, conn)
+			f.mu.Unlock()
+			f.wg.Go(func() { // ends with the connection, at the latest by close
 				defer conn.Close()
 				serve(f, conn, first)
 			})
@@ -52,6 +56,11 @@ func newFlaky(t *testing.T, serve func(f *flaky, conn net.Conn, first bool)) *fl
 
 func (f *flaky) close() {
 	f.listener.Close()
+	f.mu.Lock()
+	for _, conn := range f.conns {
+		conn.Close()
+	}
+	f.mu.Unlock()
 	f.wg.Wait()
 }
 
