@@ -159,7 +159,7 @@ func (s *state) admit(all items) Stop {
 			if limit == "" {
 				limit = RepeatedCalls
 			}
-			it.refuse(s.View.Refuse(registry.RepeatedCall, fmt.Sprintf("%s was called %d times with these arguments; its result does not change by asking again", it.Name, s.Limits.Repeats)))
+			it.refuse(s.View.Refuse(registry.RepeatedCall, it.Name+" has been called with these arguments before; calling it again does not change its result"))
 		case it.Refusal != nil:
 			it.refuse(*it.Refusal)
 		}

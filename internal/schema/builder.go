@@ -55,6 +55,7 @@ func (p place) below(key string) place {
 
 // document is a text with schemas in it: references that start with # are looked up in its root.
 type document struct {
+	name   string // for a definition of its root
 	root   *jsontree.Value
 	place  place
 	draft  int    // 4, 6, 7, 2019 or 2020
@@ -138,8 +139,8 @@ func (b *builder) readAt(n *config.Node, depth int) *jsontree.Value {
 }
 
 // newDocument is a document of root.
-func (b *builder) newDocument(root *jsontree.Value, at place) *document {
-	d := &document{root: root, place: at, draft: 2020}
+func (b *builder) newDocument(name string, root *jsontree.Value, at place) *document {
+	d := &document{name: name, root: root, place: at, draft: 2020}
 	if root.Get("$schema").Is(jsontree.String) {
 		draft, ok := drafts[trimFragment(root.Get("$schema").Text)]
 		if ok {

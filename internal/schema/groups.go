@@ -87,7 +87,7 @@ func (b *builder) peek(v *jsontree.Value, d *document) (target, bool) {
 		if err != nil || fd == nil {
 			return target{}, false
 		}
-		return target{schema: fd.root, doc: fd, place: fd.place, name: "root"}, true
+		return fd.target(), true
 	}
 	ref := reference(v)
 	if ref == nil {

@@ -20,7 +20,7 @@ func (b *builder) targetOf(v *jsontree.Value, c context) (t target, ok bool) {
 		if err != nil || d == nil {
 			return t, false
 		}
-		return target{schema: d.root, doc: d, place: d.place, name: "root"}, true
+		return d.target(), true
 	}
 	ref := reference(v)
 	if ref == nil {

@@ -22,6 +22,11 @@ type target struct {
 	name   string // what a definition of it may be called
 }
 
+// target is the root of d.
+func (d *document) target() target {
+	return target{schema: d.root, doc: d, place: d.place, name: d.name}
+}
+
 // reference is the text of the reference that a schema is, or is in part.
 func reference(v *jsontree.Value) (ref *jsontree.Value) {
 	for _, k := range []string{"$ref", "$recursiveRef", "$dynamicRef"} {
@@ -47,7 +52,7 @@ func (b *builder) resolve(ref string, d *document) (target, error) {
 	if err != nil {
 		return target{}, fmt.Errorf("the reference %q is not spelled right", cut(ref, 100))
 	}
-	at, name := d.place, "root"
+	at, name := d.place, d.name
 	if base != "" {
 		name = base
 	}
@@ -64,7 +69,7 @@ func (b *builder) resolve(ref string, d *document) (target, error) {
 			}
 		}
 	}
-	t := target{schema: root, doc: d, place: at, name: name}
+	t := target{root, d, at, name}
 	switch {
 	case pointer == "":
 	case !strings.HasPrefix(pointer, "/"):
@@ -142,7 +147,7 @@ func (b *builder) namedDocument(name string, raw []byte) (*document, error) {
 	if err != nil {
 		return nil, fmt.Errorf("schemas.%s: %w", name, err)
 	}
-	d := b.newDocument(root, place{label: key})
+	d := b.newDocument(name, root, place{label: key})
 	b.docs[key] = d
 	return d, nil
 }
@@ -174,7 +179,8 @@ func (b *builder) fileDocument(name string, at place) (*document, error) {
 		b.docs[path] = nil
 		return nil, nil
 	}
-	d := b.newDocument(b.read(n), place{node: n})
+	base, _, _ := strings.Cut(filepath.Base(name), ".")
+	d := b.newDocument(base, b.read(n), place{node: n})
 	b.docs[path] = d
 	return d, nil
 }

@@ -131,8 +131,8 @@ func (b *builder) finish(root *jsontree.Value, at place) *Schema {
 
 // build is root with everything it needs in it.
 func (b *builder) build(root *jsontree.Value, at place) *jsontree.Value {
-	d := b.newDocument(root, at)
-	t := target{schema: root, doc: d, place: at, name: "root"}
+	d := b.newDocument("root", root, at)
+	t := d.target()
 	c := context{doc: d, place: at}
 	if g := b.groupOf(t); g.recursive {
 		c.group = g

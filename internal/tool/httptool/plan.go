@@ -97,7 +97,7 @@ func (p *plan) request(c tool.Call) (*outgoing, error) {
 //     that is empty but not known to be;
 //   - any other method (POST) would be sent in chunks then, so its key's header is spelled in a way that the transport
 //     does not look for. The case of a header's name means nothing to a service. It holds for HTTP/1 alone: after a
-//     PROTOCOL_ERROR of an HTTP/2 server, Go sends again whatever has no body.
+//     PROTOCOL_ERROR of an HTTP/2 server, Go up to 1.26 sends again whatever has no body.
 //
 // With replay true a POST is repeated as well: a key without values counts, but is not sent.
 func (o *outgoing) request(ctx context.Context, replay bool) *http.Request {

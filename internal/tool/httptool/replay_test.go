@@ -111,7 +111,7 @@ var replayTests = []struct {
 	name, yaml string // yaml besides the url
 	spec       tool.Spec
 	key        string
-	twice      bool // the transport sends it again
+	twice      bool // the transport sends it again, by HTTP/1
 	only1      bool // HTTP/1 alone: in HTTP/2 nothing keeps the transport from it, see outgoing.request
 }{
 	{name: "a POST that writes", yaml: "body: json", spec: spec(tool.Write, "n"), key: "key"},
@@ -149,10 +149,11 @@ func TestWritesAreNeverSentTwice(t *testing.T) {
 	}
 }
 
-// HTTP/2 has reasons of its own to repeat a request: Go does so after a PROTOCOL_ERROR of the server.
+// HTTP/2 has reasons of its own to repeat a request: Go up to 1.26 does so after a PROTOCOL_ERROR of the server. What
+// may be sent twice, may, here.
 func TestWritesAreNeverSentTwiceByHTTP2(t *testing.T) {
 	for _, tt := range replayTests {
-		if tt.only1 {
+		if tt.only1 || tt.twice {
 			continue
 		}
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,7 +163,7 @@ func TestWritesAreNeverSentTwiceByHTTP2(t *testing.T) {
 			tr.Protocols = new(http.Protocols)
 			tr.Protocols.SetUnencryptedHTTP2(true)
 			defer tr.CloseIdleConnections()
-			runReplay(t, f, tr, tt.yaml, tt.spec, tt.key, tt.twice)
+			runReplay(t, f, tr, tt.yaml, tt.spec, tt.key, false)
 		})
 	}
 }
