@@ -136,6 +136,9 @@ func (s *state) forced() bool {
 
 // ask makes the next model call and accounts for it.
 func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
+	if ctx.Err() != nil { // during the last tool call, which ended well all the same
+		return nil, s.askFailed(ctx, context.Cause(ctx))
+	}
 	if s.Stream != nil {
 		s.Stream.Begin(forced)
 	}

@@ -33,7 +33,7 @@ type form struct {
 	sometimes []*form // that may hold for the same value and matter to cost alone: not, if, then, else, dependentSchemas
 	scanned   []*form // that may hold for each item or property: contains, unevaluatedItems, unevaluatedProperties
 
-	memo kinds // allowed, plus one bit that it is known
+	memo kinds // allowed, once computed is set in it
 }
 
 type property struct {
@@ -61,7 +61,7 @@ const (
 	isString
 	isList
 	isObject
-	known // of form.memo
+	computed // of form.memo: the rest of it holds
 
 	anyKind  = isNull | isBool | isInteger | isFraction | isString | isList | isObject
 	isNumber = isInteger | isFraction
@@ -272,8 +272,8 @@ func (f *form) require(name string) {
 // allowed is the kinds of values that f may take, what holds together with it included. A value of another kind is
 // wrong for certain. It ends since no schema holds for a value again through itself; see endless.
 func (f *form) allowed() kinds {
-	if f.memo&known != 0 {
-		return f.memo &^ known
+	if f.memo&computed != 0 {
+		return f.memo &^ computed
 	}
 	k := f.kinds
 	for _, t := range f.together {
@@ -286,7 +286,7 @@ func (f *form) allowed() kinds {
 		}
 		k &= either
 	}
-	f.memo = k | known
+	f.memo = k | computed
 	return k
 }
 

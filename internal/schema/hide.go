@@ -7,15 +7,16 @@ import (
 )
 
 // Hide is the schema with the named parameters gone from what the model sees. They stay known to everything else:
-// Validate checks them, Properties lists them. A model that makes one up is not stopped here; who binds them must put
-// his own values over whatever came.
+// Validate checks them, and its messages name them; Properties lists them. A model that makes one up is not stopped
+// here; who binds them must put his own values over whatever came.
 func (s *Schema) Hide(names ...string) *Schema {
 	if len(names) == 0 {
 		return s
 	}
-	root := without(s.root, names)
-	prune(root)
 	hidden := *s
+	hidden.hidden = append(slices.Clip(s.hidden), names...)
+	root := without(s.root, hidden.hidden)
+	prune(root)
 	hidden.shown = root.JSON()
 	return &hidden
 }

@@ -22,6 +22,7 @@ import (
 // Schema is a compiled parameter schema. It is immutable and for use by many goroutines.
 type Schema struct {
 	root     *jsontree.Value // self-contained; references only to '#/$defs/NAME', and only recursive ones
+	hidden   []string
 	shown    json.RawMessage // root without what is hidden
 	form     *form
 	compiled *jsonschema.Schema

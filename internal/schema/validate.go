@@ -27,7 +27,7 @@ const (
 func (s *Schema) Validate(v any) []string {
 	values := 0
 	if path := tooLarge(v, nil, &values); path != nil {
-		return []string{pathText(v, path, 0) + ": is a number out of all bounds"}
+		return []string{line(v, path, "is a number out of all bounds")}
 	}
 	if !s.cost.affordable(s.form, v, values) {
 		return []string{"the arguments are too many and too deep to be checked"}
@@ -83,19 +83,22 @@ func (s *Schema) messages(faults []fault, v any) []string {
 	})
 	var lines []string
 	for _, f := range faults {
-		line := f.text
-		if len(f.path) > 0 {
-			line = pathText(v, f.path, 0) + ": " + f.text
-		}
-		line = cut(line, maxFault)
-		if !slices.Contains(lines, line) {
-			lines = append(lines, line)
+		if l := line(v, f.path, f.text); !slices.Contains(lines, l) {
+			lines = append(lines, l)
 		}
 		if len(lines) == maxFaults {
 			break
 		}
 	}
 	return lines
+}
+
+// line is one message: the path of the value, nothing for v itself, and what is wrong with it.
+func line(v any, path []string, text string) string {
+	if len(path) > 0 {
+		text = pathText(v, path, 0) + ": " + text
+	}
+	return cut(text, maxFault)
 }
 
 // last is the rank of what the schema does not name.

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Installs the SDKs that the end-to-end tests drive, each with pinned versions, into a cache folder.
+#
+#   internal/e2e/setup.sh [--check] [python] [node] [openaigo]
+#
+# Without a part it takes all three. A part that is there and fits its pins is left as it is, so that a second run takes
+# a moment. --check installs nothing: it names each part that is missing or outdated and exits with 1.
+# TOOLGATE_E2E_CACHE is the folder, relative to the repository's root; default .cache/e2e.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cd "$here/../.."
+cache=${TOOLGATE_E2E_CACHE:-.cache/e2e}
+
+say() { echo "e2e setup: $*" >&2; }
+
+fail() {
+	say "$@"
+	exit 1
+}
+
+# need COMMAND PACKAGE: ends with a word on what to install where the command is missing.
+need() { command -v "$1" >/dev/null || fail "$1 is missing: install $2"; }
+
+digest() { sha256sum | cut -c 1-16; }
+
+# wanted PART: what its stamp has to say. A part is installed anew when its pins or the program that runs it changed.
+wanted() {
+	case $1 in
+	python)
+		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
+		{ python3 -V && cat "$here/python/requirements.txt"; } | digest
+		;;
+	node)
+		need node "Node.js 20 or newer"
+		{ node --version && cat "$here/node/package.json" "$here/node/package-lock.json"; } | digest
+		;;
+	openaigo)
+		need go "Go, the version of go.mod"
+		(cd "$here/openaigo" && { go env GOVERSION && cat go.mod go.sum ./*.go; } | digest)
+		;;
+	*) fail "there is no part $1: want python, node or openaigo" ;;
+	esac
+}
+
+install_python() {
+	python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "$(python3 -V) is too old: want 3.10 or newer"
+	python3 -c 'import ensurepip' 2>/dev/null || fail "python3 has no venv: install it (Debian: apt-get install python3-venv)"
+	python3 -m venv "$cache/python/venv"
+	# The pins are complete, so pip has nothing to resolve, which would take it many minutes.
+	"$cache/python/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		-r "$here/python/requirements.txt"
+}
+
+install_node() {
+	need npm "npm, which comes with Node.js (Debian: apt-get install npm)"
+	node -e 'process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)' || fail "Node.js $(node --version) is too old: want 20 or newer"
+	cp "$here/node/package.json" "$here/node/package-lock.json" "$cache/node/"
+	(cd "$cache/node" && npm ci --silent --no-audit --no-fund --ignore-scripts)
+}
+
+install_openaigo() {
+	say "compiling openai-go takes minutes with an empty build cache"
+	local out
+	out=$(cd "$cache/openaigo" && pwd)
+	(cd "$here/openaigo" && go build -buildvcs=false -o "$out/client" .)
+}
+
+check=false
+if [[ ${1-} == --check ]]; then
+	check=true
+	shift
+fi
+if [[ $# == 0 ]]; then
+	set -- python node openaigo
+fi
+status=0
+for part in "$@"; do
+	want=$(wanted "$part")
+	stamp=$cache/$part/stamp
+	if [[ -f $stamp && $(<"$stamp") == "$want" ]]; then
+		continue
+	fi
+	if $check; then
+		say "$part is missing or outdated in $cache"
+		status=1
+		continue
+	fi
+	say "installing $part into $cache"
+	rm -rf "${cache:?}/$part"
+	mkdir -p "$cache/$part"
+	"install_$part"
+	echo "$want" >"$stamp"
+done
+exit $status
