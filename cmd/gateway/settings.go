@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/proxy"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/schema"
 	"github.com/toolgate/toolgate/internal/suggest"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -105,8 +105,7 @@ func check(f *config.File) (*checked, error) {
 	f.Decode(&c.settings)
 	root := f.Root()
 	c.limits = c.Budget.Over(c.limits)
-	named := namedSchemas(c.Schemas)
-	c.tools = registry.Read(c.Tools, kinds(), named)
+	c.tools = registry.Read(c.Tools, kinds(), schema.Named(c.Schemas))
 	c.checkModels(root)
 	c.checkListen(root)
 	c.secrets = f.Secrets()
@@ -122,18 +121,6 @@ func check(f *config.File) (*checked, error) {
 		return nil, usageError{p}
 	}
 	return c, nil
-}
-
-func namedSchemas(n *config.Node) map[string]json.RawMessage {
-	named := map[string]json.RawMessage{}
-	for _, name := range n.Keys() {
-		if v := n.Get(name); v.Kind() == config.Mapping {
-			named[name] = v.JSON()
-		} else {
-			v.Fail("want a JSON Schema, a mapping")
-		}
-	}
-	return named
 }
 
 func (c *checked) checkModels(root *config.Node) {

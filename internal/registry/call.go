@@ -69,10 +69,10 @@ func (v *View) check(p *Prepared, t *Tool) {
 			p.args[name] = value
 		}
 	}
-	t.schema.FillDefaults(p.args)
 	if t.config.Coerce {
-		p.args = t.schema.Coerce(p.args)
+		p.args = t.schema.Coerce(p.args) // before the defaults: a null or a text in the place of an object has none yet
 	}
+	t.schema.FillDefaults(p.args)
 	faults := t.schema.Validate(p.args)
 	if len(faults) == 0 {
 		p.Tool = t
