@@ -62,7 +62,7 @@ func demo(ctx context.Context, out io.Writer, addr string, once bool) error {
 		if err != nil {
 			return err
 		}
-		defer l.Close() //nolint:errcheck // closed by its server already, but for an error on the way
+		defer l.Close() // closed by its server already, but for an error on the way
 		listeners[i] = l
 	}
 	s, err := script.Parse("demo-script.yaml", demoScript)

@@ -67,7 +67,6 @@ func (s *settings) SetDefaults() {
 // checked is a configuration in which no fault was found.
 type checked struct {
 	settings
-	name     string
 	tools    *registry.Definitions
 	limits   budget.Limits
 	secrets  []string

@@ -147,6 +147,7 @@ func state(s gobreaker.State) State {
 		return HalfOpen
 	case gobreaker.StateOpen:
 		return Opened
+	default:
+		return Closed
 	}
-	return Closed
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 )
 
 // Edits is what the gateway changes in a request on its way to a provider. All values are JSON texts. The zero value
@@ -94,7 +95,7 @@ func (r *Request) Body(e Edits) Body {
 			w.pair(p)
 		}
 	}
-	if len(e.Tools) > 0 && r.Member("tools") == nil && !dropped(e.Drop, "tools") {
+	if len(e.Tools) > 0 && r.Member("tools") == nil && !slices.Contains(e.Drop, "tools") {
 		w.separate()
 		w.text(`"tools":[`)
 		w.bytes(e.Tools)
@@ -106,7 +107,7 @@ func (r *Request) Body(e Edits) Body {
 
 // splice writes one member of the client's.
 func (r *Request) splice(w *splicer, m Member, e Edits) {
-	if dropped(e.Drop, m.Name) {
+	if slices.Contains(e.Drop, m.Name) {
 		return
 	}
 	for _, p := range e.Set {
@@ -149,15 +150,6 @@ func (r *Request) spliceTools(w *splicer, m Member, tools []byte) {
 	}
 	w.bytes(tools)
 	w.text("]")
-}
-
-func dropped(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 // splicer collects the pieces of a body. Neighbouring ranges of the source become one piece.

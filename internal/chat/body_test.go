@@ -26,25 +26,30 @@ func TestBodySplices(t *testing.T) {
 		},
 		{
 			"tools go behind the client's", `{"model":"m","messages":[1],"tools":[{"t":1}],"x":1}`,
-			Edits{Tools: []byte(`{"t":2},{"t":3}`)}, `{"model":"m","messages":[1],"tools":[{"t":1},{"t":2},{"t":3}],"x":1}`,
+			Edits{Tools: []byte(`{"t":2},{"t":3}`)},
+			`{"model":"m","messages":[1],"tools":[{"t":1},{"t":2},{"t":3}],"x":1}`,
 		},
 		{
-			"tools go into an empty list", odd, Edits{Tools: []byte(`{"t":2}`)},
+			"tools go into an empty list", odd,
+			Edits{Tools: []byte(`{"t":2}`)},
 			`{"messages" : [ {"a": 1.0} , {"b":"\u00e9"} ] ,` + "\n" + ` "model":"m",  "seed": 12345678901234567890, "tools":[ {"t":2}]}`,
 		},
 		{"tools take the place of null", `{"model":"m","messages":[1],"tools":null}`, Edits{Tools: []byte(`{"t":2}`)}, `{"model":"m","messages":[1],"tools":[{"t":2}]}`},
 		{"tools are added", `{"model":"m","messages":[1]}`, Edits{Tools: []byte(`{"t":2}`)}, `{"model":"m","messages":[1],"tools":[{"t":2}]}`},
 		{
 			"a value is replaced, another added", `{"model":"m","messages":[1],"tool_choice":"required"}`,
-			Edits{Set: []Pair{{"tool_choice", []byte(`"auto"`)}, {"n", []byte(`1`)}}}, `{"model":"m","messages":[1],"tool_choice":"auto","n":1}`,
+			Edits{Set: []Pair{{"tool_choice", []byte(`"auto"`)}, {"n", []byte(`1`)}}},
+			`{"model":"m","messages":[1],"tool_choice":"auto","n":1}`,
 		},
 		{
 			"a default gives way to the client's value", `{"model":"m","messages":[1],"top_p":0.50}`,
-			Edits{Default: []Pair{{"top_p", []byte(`1`)}, {"seed", []byte(`7`)}}}, `{"model":"m","messages":[1],"top_p":0.50,"seed":7}`,
+			Edits{Default: []Pair{{"top_p", []byte(`1`)}, {"seed", []byte(`7`)}}},
+			`{"model":"m","messages":[1],"top_p":0.50,"seed":7}`,
 		},
 		{
 			"members are taken out, first, middle and last", `{"tools":[1],"model":"m","tool_choice":"x","messages":[1],"parallel_tool_calls":true}`,
-			Edits{Drop: []string{"tools", "tool_choice", "parallel_tool_calls"}, Tools: []byte("{}")}, `{"model":"m","messages":[1]}`,
+			Edits{Drop: []string{"tools", "tool_choice", "parallel_tool_calls"}, Tools: []byte("{}")},
+			`{"model":"m","messages":[1]}`,
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

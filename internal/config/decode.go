@@ -76,7 +76,7 @@ func setDefaults(v reflect.Value, outer bool) {
 	if !v.Addr().CanInterface() {
 		return
 	}
-	if d, ok := v.Addr().Interface().(interface{ SetDefaults() }); ok {
+	if d, ok := reflect.TypeAssert[interface{ SetDefaults() }](v.Addr()); ok {
 		d.SetDefaults()
 	}
 }
@@ -103,7 +103,7 @@ func (n *Node) decode(v reflect.Value, f field) {
 		v.Set(p)
 		return
 	}
-	if d, ok := v.Addr().Interface().(interface{ DecodeNode(*Node) }); ok {
+	if d, ok := reflect.TypeAssert[interface{ DecodeNode(*Node) }](v.Addr()); ok {
 		active := n.doc.file.active
 		active[d] = true
 		d.DecodeNode(n)
@@ -136,7 +136,7 @@ func (n *Node) check(v reflect.Value) {
 	if !v.Addr().CanInterface() {
 		return
 	}
-	if c, ok := v.Addr().Interface().(interface{ Check(*Node) }); ok {
+	if c, ok := reflect.TypeAssert[interface{ Check(*Node) }](v.Addr()); ok {
 		c.Check(n)
 	}
 }

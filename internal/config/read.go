@@ -67,7 +67,8 @@ func (d *document) parse(text string) (body ast.Node, ok bool) {
 	}
 	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey()) // build reports duplicates, all of them
 	if err != nil {
-		d.fail(d.explain(err))
+		at, why := d.explain(err)
+		d.fail(at, "not valid YAML: %s", why)
 		return nil, false
 	}
 	for _, doc := range file.Docs {
@@ -89,22 +90,21 @@ var hints = []struct{ part, hint string }{
 }
 
 // explain is where and why the parser gave up. It never repeats the text of the file, which may be a secret's.
-func (d *document) explain(err error) (Pos, string, string) {
-	const format = "not valid YAML: %s"
+func (d *document) explain(err error) (Pos, string) {
 	var located interface {
 		GetToken() *token.Token
 		GetMessage() string
 	}
 	if !errors.As(err, &located) {
-		return Pos{1, 1}, format, "it can't be parsed"
+		return Pos{1, 1}, "it can't be parsed"
 	}
 	at, message := d.tokenPos(located.GetToken()), located.GetMessage()
 	if strings.HasPrefix(message, "invalid header option") {
-		return at, format, "a block text begins with | or > and a line break; put a text that begins with | or > in quotes"
+		return at, "a block text begins with | or > and a line break; put a text that begins with | or > in quotes"
 	}
 	for _, h := range hints {
 		if strings.Contains(message, h.part) {
-			return at, format, message + ": " + h.hint
+			return at, message + ": " + h.hint
 		}
 	}
 	switch around := d.data[max(0, d.offset(at)-1):]; {
@@ -113,7 +113,7 @@ func (d *document) explain(err error) (Pos, string, string) {
 	case len(around) > 1 && (around[0] == '*' || strings.IndexByte("*&%!", around[1]) >= 0):
 		message += ": put a text that begins with *, &, % or ! in quotes"
 	}
-	return at, format, message
+	return at, message
 }
 
 // fail reports a problem of the text as such.

@@ -66,10 +66,10 @@ func (w *schemaWriter) value(v reflect.Value, path string, f field) *object {
 		return s.set("description", trimJoin(f.doc, "Not supported yet.")).set("not", &object{})
 	}
 	t := v.Type()
-	if own, ok := v.Addr().Interface().(interface{ ConfigSchema() any }); ok {
+	if own, ok := reflect.TypeAssert[interface{ ConfigSchema() any }](v.Addr()); ok {
 		return s.and(parseObject(own.ConfigSchema()))
 	}
-	if m, ok := v.Addr().Interface().(interface{ element() reflect.Type }); ok {
+	if m, ok := reflect.TypeAssert[interface{ element() reflect.Type }](v.Addr()); ok {
 		return s.set("type", "object").set("additionalProperties", w.fresh(m.element(), join(path, "*"), field{}))
 	}
 	switch {
@@ -110,7 +110,7 @@ func (w *schemaWriter) structure(s *object, v reflect.Value, path string) *objec
 func (f field) ofItem() field { return field{enum: f.enum, min: f.min, later: f.later} }
 
 func decodesItself(v reflect.Value) bool {
-	_, ok := v.Addr().Interface().(interface{ DecodeNode(*Node) })
+	_, ok := reflect.TypeAssert[interface{ DecodeNode(*Node) }](v.Addr())
 	return ok
 }
 

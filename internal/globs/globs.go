@@ -5,6 +5,7 @@ package globs
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -41,7 +42,7 @@ func (l List) Has(name string) bool {
 }
 
 // Names are the patterns that choose, those without a wildcard among them, to tell a name that nothing matches.
-func (l List) Names() []string { return append(l.with[:len(l.with):len(l.with)], l.without...) }
+func (l List) Names() []string { return append(slices.Clip(l.with), l.without...) }
 
 // All says whether the list chooses every name.
 func (l List) All() bool { return !l.some }

@@ -154,8 +154,7 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 	if err != nil {
 		failure := s.askFailed(ctx, err)
 		step.Error = string(failure.Kind)
-		var e *upstream.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*upstream.Error](err); ok {
 			step.Upstream, step.Error = e.Upstream, string(e.Kind)
 			s.result.Header = e.Header
 		}
@@ -235,7 +234,7 @@ func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again b
 	case len(turn.Calls) == 0:
 		return false, s.answer(stop, chat.FinishStop)
 	case items.client > 0:
-		return false, s.handBack(ctx, turn, items, forced)
+		return false, s.handBack(ctx, items, forced)
 	case s.bare:
 		return false, s.bareAnswer(turn)
 	case forced:

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -146,7 +145,7 @@ func (w *world) prepare(limits budget.Limits, body string) *Run {
 	if p := f.Problems(); p != nil {
 		w.t.Fatal(p)
 	}
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	set, err := registry.NewSet(registry.Options{Definitions: definitions, Logger: logger, Metrics: registry.NewMetrics(prometheus.NewRegistry())})
 	if err != nil {
 		w.t.Fatal(err)

@@ -361,7 +361,7 @@ func (s *state) remember(turn *chat.Turn, all items) error {
 
 // handBack ends a run whose turn calls tools of the client: the gateway's calls of the turn are run, then the client
 // gets its own.
-func (s *state) handBack(ctx context.Context, turn *chat.Turn, all items, forced bool) error {
+func (s *state) handBack(ctx context.Context, all items, forced bool) error {
 	s.result.Stop, s.result.Finish = ClientTools, chat.FinishToolCalls
 	if !forced && len(all.list) > all.client {
 		s.admit(all)

@@ -14,7 +14,7 @@ import (
 func (s *Server) accessLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
-		i := info(r)
+		i, ctx := info(r), r.Context()
 		defer func() {
 			took := time.Since(i.start)
 			status := ww.Status()
@@ -27,7 +27,7 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 			if i.route == routeHealth {
 				level = slog.LevelDebug
 			}
-			s.log.LogAttrs(r.Context(), level, "request",
+			s.log.LogAttrs(ctx, level, "request",
 				slog.String("request_id", i.requestID), slog.String("method", r.Method), slog.String("path", r.URL.Path),
 				slog.Int("status", status), slog.Duration("duration", took), slog.Int("bytes", ww.BytesWritten()),
 				slog.String("key", i.keyName()), slog.String("model", i.model), slog.String("run_id", i.runID), slog.String("stop", i.stop))

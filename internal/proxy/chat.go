@@ -174,7 +174,7 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		c.ended(result, p)
 		c.headers(result)
 		if st != nil && st.fail(p) {
-			p.log(c.log, c.info)
+			p.log(c.r.Context(), c.log, c.info)
 			return nil
 		}
 		c.w.Header().Set(trace.Header, c.record.Dictionary())
@@ -302,7 +302,7 @@ func (c *completion) pass() error {
 func (c *completion) refuse(err error, p *Error) error {
 	var e *upstream.Error
 	if errors.As(err, &e) && p.Body != nil {
-		p.log(c.log, c.info)
+		p.log(c.r.Context(), c.log, c.info)
 		return passRefusal(c.w, c.info, e)
 	}
 	return p

@@ -94,8 +94,7 @@ func runProblem(e *loop.Error) *Error {
 	case loop.Gone:
 		p.Status = statusClientGone
 	case loop.Upstream:
-		var up *upstream.Error
-		if errors.As(e, &up) {
+		if up, ok := errors.AsType[*upstream.Error](e); ok {
 			return upstreamProblem(up)
 		}
 		p.Status, p.Type, p.Code = http.StatusBadGateway, upstreamError, "upstream_error"
@@ -195,11 +194,11 @@ func (e *Error) write(w http.ResponseWriter, m *mask.Masker) {
 }
 
 // log notes the error, once: what is the gateway's or an upstream's fault as a warning, what is the client's at debug.
-func (e *Error) log(l *slog.Logger, info *requestInfo) {
+func (e *Error) log(ctx context.Context, l *slog.Logger, info *requestInfo) {
 	level := slog.LevelDebug
 	if e.Status >= 500 || e.Status == http.StatusUnprocessableEntity {
 		level = slog.LevelWarn
 	}
-	l.LogAttrs(context.Background(), level, "request failed", slog.String("request_id", info.requestID), slog.String("run_id", info.runID),
+	l.LogAttrs(ctx, level, "request failed", slog.String("request_id", info.requestID), slog.String("run_id", info.runID),
 		slog.Int("status", e.Status), slog.String("code", e.Code), slog.Any("err", error(e)))
 }

@@ -80,7 +80,7 @@ func (s *Server) models(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if err != nil {
-			problem(err).log(s.log, i)
+			problem(err).log(r.Context(), s.log, i)
 		}
 		for _, m := range theirs {
 			if id := m.Get("id").String(); !seen[id] && i.caller.Models.Has(id) {

@@ -82,7 +82,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstrea
 	copyReply(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	if err := copyBody(w, resp); err != nil {
-		problem(&upstream.Error{Kind: upstream.Broken, Began: true, Err: err}).log(s.log, info(r))
+		problem(&upstream.Error{Kind: upstream.Broken, Began: true, Err: err}).log(r.Context(), s.log, info(r))
 		// An orderly end would hide that something is missing: the client's connection breaks off like the provider's did.
 		panic(http.ErrAbortHandler)
 	}
@@ -96,7 +96,7 @@ func passRefusal(w http.ResponseWriter, i *requestInfo, e *upstream.Error) error
 	h.Del("Content-Encoding")
 	h.Del("Content-Length")
 	w.WriteHeader(e.Status)
-	_, err := w.Write([]byte(i.site.Mask.Known(string(e.Body))))
+	_, err := w.Write([]byte(i.site.Mask.Known(string(e.Body)))) //nolint:gosec // the provider's own reply and content type, as from the provider itself
 	return gone(err)
 }
 

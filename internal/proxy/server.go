@@ -137,7 +137,7 @@ func (s *Server) handle(f func(http.ResponseWriter, *http.Request) error) http.H
 		}
 		i := info(r)
 		p := problem(err)
-		p.log(s.log, i)
+		p.log(r.Context(), s.log, i)
 		if p.Status == statusClientGone {
 			return
 		}

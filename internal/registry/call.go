@@ -191,8 +191,7 @@ func (t *Tool) attempt(outer context.Context, c tool.Call) (tool.Result, error) 
 	done, err := t.breaker.Allow()
 	if err != nil {
 		e := &tool.Error{Class: tool.Unavailable, Type: tool.TypeCircuitOpen, Err: err}
-		var open *breaker.Open
-		if errors.As(err, &open) {
+		if open, ok := errors.AsType[*breaker.Open](err); ok {
 			e.RetryAfter = open.RetryAfter
 		}
 		return tool.Result{}, e

@@ -3,6 +3,7 @@ package registry
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -137,9 +138,7 @@ func (t *Tool) entryFor(e *tool.Error) (ErrorEntry, bool) {
 func (e ErrorEntry) text(c tool.Call, status int) string {
 	args := make(map[string]any, len(c.Args)+1)
 	args["status"] = json.Number(strconv.Itoa(status))
-	for k, v := range c.Args {
-		args[k] = v
-	}
+	maps.Copy(args, c.Args)
 	c.Args = args
 	text, _ := e.message.Expand(c, func(s string) string { return Cut(s, 200) })
 	return text

@@ -174,7 +174,6 @@ type Tool struct {
 	policy       retry.Policy
 	breaker      *breaker.Breaker
 	slots        *semaphore.Weighted // nil without a limit
-	optional     map[string]bool
 }
 
 // NewSet makes the tools.

@@ -9,10 +9,10 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Nearest is up to max of the names in among that name may have meant, closest first, equally close ones in the order
+// Nearest is up to limit of the names in among that name may have meant, closest first, equally close ones in the order
 // of among. A name is near when no more than a third of its characters differ (one always may, two that are swapped
 // count as one, case does not count), or when one begins with the other, of at least three characters. Nothing near: nil.
-func Nearest(name string, among []string, max int) []string {
+func Nearest(name string, among []string, limit int) []string {
 	type found struct {
 		name string
 		cost int
@@ -26,7 +26,7 @@ func Nearest(name string, among []string, max int) []string {
 	slices.SortStableFunc(near, func(a, b found) int { return cmp.Compare(a.cost, b.cost) })
 	var names []string
 	for _, f := range near {
-		if len(names) >= max {
+		if len(names) >= limit {
 			break
 		}
 		if !slices.Contains(names, f.name) {

@@ -99,8 +99,7 @@ func (e *Error) Transient() bool { return e.Class == Timeout || e.Class == Unava
 
 // AsError is err as an *Error. An error of another type, a defect of the tool, becomes a Failed one.
 func AsError(err error) *Error {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Class: Failed, Type: TypeInternal, Err: err}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +102,7 @@ func (r Route) withModel(req *chat.Request, set []chat.Pair) []chat.Pair {
 	if r.model == "" || r.model == req.Model {
 		return set
 	}
-	return append(set[:len(set):len(set)], chat.Pair{Name: "model", Value: chat.Quote(r.model)})
+	return append(slices.Clip(set), chat.Pair{Name: "model", Value: chat.Quote(r.model)})
 }
 
 // withStreamOptions asks for usage in the stream, or takes the option out for a provider that has refused it.
@@ -109,7 +110,7 @@ func (r Route) withStreamOptions(req *chat.Request, e chat.Edits, refused bool) 
 	options := req.Member("stream_options")
 	switch {
 	case refused && options != nil:
-		e.Drop = append(e.Drop[:len(e.Drop):len(e.Drop)], "stream_options")
+		e.Drop = append(slices.Clip(e.Drop), "stream_options")
 	case refused, req.IncludeUsage, !r.client.streamUsage:
 	default:
 		value := []byte(`{"include_usage":true}`)
@@ -119,7 +120,7 @@ func (r Route) withStreamOptions(req *chat.Request, e chat.Edits, refused bool) 
 				return e, fmt.Errorf("stream_options: %w", err)
 			}
 		}
-		e.Set = append(e.Set[:len(e.Set):len(e.Set)], chat.Pair{Name: "stream_options", Value: value})
+		e.Set = append(slices.Clip(e.Set), chat.Pair{Name: "stream_options", Value: value})
 	}
 	return e, nil
 }
@@ -149,8 +150,7 @@ func (r Route) readReply(ctx context.Context, resp *http.Response, onChunk func(
 // unreadable is the failure of a reply that came in order but is no chat completion.
 func (r Route) unreadable(resp *http.Response, err error) *Error {
 	e := &Error{Upstream: r.client.name, Kind: Broken, Status: resp.StatusCode, Header: resp.Header, Err: err}
-	var reply *chat.ErrorReply
-	if errors.As(err, &reply) {
+	if reply, ok := errors.AsType[*chat.ErrorReply](err); ok {
 		e.Message = reply.Message()
 	}
 	return e

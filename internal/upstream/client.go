@@ -134,8 +134,7 @@ func (c *Client) once(ctx context.Context, r call) (*http.Response, error) {
 	done, err := c.breaker.Allow()
 	if err != nil {
 		e := &Error{Upstream: c.name, Kind: Open, Err: err}
-		var open *breaker.Open
-		if errors.As(err, &open) {
+		if open, ok := errors.AsType[*breaker.Open](err); ok {
 			e.RetryAfter = open.RetryAfter
 		}
 		c.metrics.requests.WithLabelValues(c.name, string(Open)).Inc()
@@ -173,8 +172,9 @@ func outcome(e *Error) breaker.Outcome {
 		return breaker.Ignored
 	case Refused, Auth:
 		return breaker.Success
+	default:
+		return breaker.Failure
 	}
-	return breaker.Failure
 }
 
 // maxErrorBody bounds what is read of a reply that is an error.

@@ -69,6 +69,7 @@ func (e *Error) passes() bool {
 			http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 			return true
 		}
+	case Refused, Auth, Open, Empty, Canceled:
 	}
 	return false
 }

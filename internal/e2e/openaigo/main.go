@@ -34,7 +34,6 @@ type result struct {
 	Calls   []string `json:"calls"`
 	Total   int64    `json:"total_tokens"`
 	Trace   string   `json:"trace"`
-	Trailer string   `json:"trailer"`
 	Error   *failure `json:"error,omitempty"`
 }
 
@@ -98,7 +97,7 @@ func answer(ctx context.Context, j job) result {
 		err = r.stream(ctx, client, params, j.Mode == "helper")
 	}
 	if resp != nil {
-		r.Trace, r.Trailer = resp.Header.Get(traceHeader), resp.Trailer.Get(traceHeader)
+		r.Trace = resp.Header.Get(traceHeader)
 	}
 	if err != nil {
 		r.Error = failed(err)

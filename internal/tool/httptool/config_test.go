@@ -114,7 +114,9 @@ func TestWhatOthersAskOfAConfig(t *testing.T) {
 		{"DELETE writes", `{url: "http://[::1]:80", method: DELETE}`, tool.Write, []string{"::1"}, nil},
 		{
 			"fields of the caller, from everywhere", `{url: "http://h/{caller.z}?a={caller.b}", query: {q: "{caller.c}"}, headers: {X-A: "{caller.z}"}, body: {a: ["{caller.a}"]}}`,
-			tool.Write, []string{"h"}, []string{"a", "b", "c", "z"},
+			tool.Write,
+			[]string{"h"},
+			[]string{"a", "b", "c", "z"},
 		},
 	}
 	for _, tt := range tests {

@@ -40,8 +40,9 @@ func (b *builder) tree(n *config.Node) tree {
 			t.values = append(t.values, b.tree(n.Get(key)))
 		}
 		return t.fold()
+	default:
+		return tree{fixed: n.JSON()}
 	}
-	return tree{fixed: n.JSON()}
 }
 
 // fold makes one text of a mapping or list without placeholders.

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/script"
+)
+
+// documentEnvironment is what the examples and documents may take from the environment.
+func documentEnvironment(name string) (string, bool) {
+	if strings.HasSuffix(name, "_SHA256") {
+		sum := sha256.Sum256([]byte(name))
+		return hex.EncodeToString(sum[:]), true
+	}
+	v, ok := map[string]string{
+		"OPENAI_API_KEY": "sk-of-the-tests",
+		"POSTAL_URL":     "https://postal.example.com",
+		"POSTAL_TOKEN":   "token-of-the-tests",
+		"SHOP_URL":       "https://shop.example.com",
+		"SHOP_KEY":       "shop-key-of-the-tests",
+	}[name]
+	return v, ok
+}
+
+// wired says what is wrong with a configuration, warnings included, up to a gateway made of it.
+func wired(t *testing.T, name string, data []byte) error {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "openai.key"), []byte("sk-of-the-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := check(config.Parse(name, dir, data, documentEnvironment))
+	if err != nil {
+		return err
+	}
+	if len(c.warnings) > 0 {
+		return c.warnings
+	}
+	g, err := newGateway(c)
+	if err == nil {
+		g.close()
+	}
+	return err
+}
+
+func TestExamplesAreTaken(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := wired(t, filepath.Base(file), data); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The first line of a yaml block in a document says what it is; one without such a line is a whole gateway.yaml.
+const (
+	blockPart    = "# part of gateway.yaml" // taken once it has upstreams
+	blockScript  = "# a script for gateway mock"
+	blockRefused = "# refused today" // each line that ends in "# refused" is not supported yet, and nothing else is wrong
+)
+
+// withUpstreams completes a part that has none.
+func withUpstreams(part string) string {
+	if strings.Contains(part, "\nupstreams:") {
+		return part
+	}
+	return part + "\nupstreams: {openai: {base_url: https://api.openai.com/v1, api_key: \"${OPENAI_API_KEY}\"}}\n"
+}
+
+// block is a fenced block of a document.
+var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+func TestYAMLInDocumentsIsTaken(t *testing.T) {
+	documents, err := filepath.Glob("../../*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, document := range documents {
+		data, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range block.FindAllSubmatchIndex(data, -1) {
+			found++
+			at := strings.Count(string(data[:m[2]]), "\n") // so that a fault's line is about that of the document
+			text := strings.Repeat("\n", at) + string(data[m[2]:m[3]])
+			checkBlock(t, filepath.Base(document), text)
+		}
+	}
+	if found == 0 {
+		t.Error("no yaml block in any document")
+	}
+}
+
+func checkBlock(t *testing.T, document, text string) {
+	t.Helper()
+	first, _, _ := strings.Cut(strings.TrimLeft(text, "\n"), "\n")
+	var err error
+	switch first {
+	case blockScript:
+		_, err = script.Parse(document, []byte(text))
+	case blockRefused:
+		checkRefused(t, document, withUpstreams(text))
+	case blockPart:
+		err = wired(t, document, []byte(withUpstreams(text)))
+	default:
+		err = wired(t, document, []byte(text))
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// checkRefused holds a list of what is not supported yet against what the gateway says of it.
+func checkRefused(t *testing.T, document, text string) {
+	t.Helper()
+	want := map[int]bool{}
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasSuffix(line, "# refused") {
+			want[i+1] = true
+		}
+	}
+	err := wired(t, document, []byte(text))
+	problems, ok := errors.AsType[config.Problems](err)
+	if !ok {
+		t.Errorf("%s: %v, want problems", document, err)
+	}
+	got := map[int]bool{}
+	for _, p := range problems {
+		got[p.Pos.Line] = true
+		if !strings.HasSuffix(p.Message, "not supported yet") {
+			t.Errorf("%s: want nothing but what is not supported yet", p)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("%s: lines that are refused (-document +gateway):\n%s\n%v", document, diff, problems)
+	}
+}

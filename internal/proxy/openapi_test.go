@@ -1,0 +1,415 @@
+package proxy_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/go-chi/chi/v5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tidwall/gjson"
+
+	"github.com/toolgate/toolgate"
+	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/breaker"
+	"github.com/toolgate/toolgate/internal/budget"
+	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/loop"
+	"github.com/toolgate/toolgate/internal/mask"
+	"github.com/toolgate/toolgate/internal/models"
+	"github.com/toolgate/toolgate/internal/proxy"
+	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/script"
+	"github.com/toolgate/toolgate/internal/sse"
+	"github.com/toolgate/toolgate/internal/tool"
+	"github.com/toolgate/toolgate/internal/tool/httptool"
+	"github.com/toolgate/toolgate/internal/trace"
+	"github.com/toolgate/toolgate/internal/upstream"
+)
+
+// describedSite has a model for each way in which a run may end.
+const describedSite = `
+upstreams:
+  up: {base_url: "${UPSTREAM}/v1", api_key: operator, retry: {attempts: 1}, breaker: {failures: 1000}}
+  idle: {base_url: "${UPSTREAM}/v1", api_key: operator, retry: {attempts: 1}, breaker: {failures: 1, open_for: 1h}}
+models:
+  m: {upstream: up, price: {prompt: 1, completion: 2}}
+  poor: {upstream: up, budget: {max_steps: 1, on_exhausted: error}}
+  hasty: {upstream: up, budget: {max_seconds: 0.05}}
+  broken: {upstream: idle}
+  plain: {upstream: up, tools: []}
+tools:
+  lookup:
+    description: Look something up.
+    parameters: {id: string}
+    http: {url: "${SERVICE}/{id}", result: .name}
+    errors: {404: {code: not_found, message: "there is no {id}"}}
+  pay:
+    description: Pay.
+    parameters: {amount: number}
+    http: {url: "${SERVICE}/pay", body: json}
+auth:
+  keys:
+    - {name: web, sha256: "${SUM}"}
+`
+
+// describedScript is what the model says to each of the cases' questions.
+const describedScript = `
+conversations:
+  - when: look
+    turns:
+      - calls: [{name: lookup, arguments: {id: a}}, {name: lookup, arguments: {id: none}}, {name: nosuch}]
+      - text: "It is {tool}."
+  - when: refuse
+    turns: [{status: 400, error: no such thing, code: no_such_thing}]
+  - when: busy
+    turns: [{status: 429, error: slow down, headers: {Retry-After: "7"}}]
+  - when: fail
+    turns: [{status: 500, error: out of order}]
+  - when: buy
+    turns:
+      - calls: [{name: pay, arguments: {amount: 5}}]
+      - {status: 500, error: out of order}
+  - when: dawdle
+    turns: [{text: late, delay: 5s}]
+  - when: declared
+    turns: [{calls: [{name: of_the_client, arguments: {}}]}]
+  - turns: [{text: hello}]
+`
+
+const describedKey = "tg-key-of-the-tests"
+
+// describedServer is a gateway at work behind HTTP, with a scripted provider and a service for its tools.
+func describedServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	s, err := script.Parse("script.yaml", []byte(describedScript))
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := httptest.NewServer(script.NewServer(s))
+	t.Cleanup(up.Close)
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/none" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"name":"a thing"}`)
+	}))
+	t.Cleanup(service.Close)
+	sum := sha256.Sum256([]byte(describedKey))
+	front := httptest.NewServer(describedProxy(t, map[string]string{
+		"UPSTREAM": up.URL, "SERVICE": service.URL, "SUM": hex.EncodeToString(sum[:]),
+	}).Handler(true))
+	t.Cleanup(front.Close)
+	return front
+}
+
+// describedProxy is wired as the command wires it.
+func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
+	t.Helper()
+	var file struct {
+		Upstreams config.Map[upstream.Config] `yaml:"upstreams"`
+		Models    config.Map[models.Config]   `yaml:"models"`
+		Tools     *config.Node                `yaml:"tools"`
+		Auth      auth.Config                 `yaml:"auth"`
+		Streaming proxy.StreamingConfig       `yaml:"streaming"`
+	}
+	f := config.Parse("gateway.yaml", ".", []byte(describedSite), func(name string) (string, bool) {
+		v, ok := env[name]
+		return v, ok
+	})
+	f.Decode(&file)
+	tools := registry.Read(file.Tools, []tool.Kind{httptool.Kind}, nil)
+	if p := f.Problems(); len(p) > 0 {
+		t.Fatal(p)
+	}
+	reg := prometheus.NewRegistry()
+	breakers := breaker.NewMetrics(reg)
+	upstreamMetrics := upstream.NewMetrics(reg)
+	clients := map[string]*upstream.Client{}
+	for name, c := range file.Upstreams.All() {
+		client, err := upstream.NewClient(name, &c, upstreamMetrics, breakers.Changed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(client.Close)
+		clients[name] = client
+	}
+	transport := httptool.NewTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	masker := mask.New(f.Secrets())
+	set, err := registry.NewSet(registry.Options{
+		Env: tool.Env{Transport: transport}, Mask: masker, Logger: slog.New(slog.DiscardHandler),
+		Metrics: registry.NewMetrics(reg), OnBreaker: breakers.Changed, Definitions: tools,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoints, err := proxy.NewEndpoints([]string{"embeddings"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []*models.Model
+	for name, m := range file.Models.All() {
+		list = append(list, models.New(name, &m, clients, budget.Default()))
+	}
+	return proxy.New(&proxy.Site{
+		Keys: auth.NewKeys(&file.Auth), Models: models.NewTable(list, list[0].Routes), Tools: set, Endpoints: endpoints,
+		Streaming: file.Streaming, MaxBody: 4096, MaxInflight: 8, Mask: masker,
+	}, proxy.Options{
+		Logger: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(reg), Gatherer: reg,
+		Store: trace.NewStore(100, time.Hour), OpenAPI: toolgate.OpenAPI,
+	})
+}
+
+// description is the document that the gateway serves.
+func description(t *testing.T) *openapi3.T {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(toolgate.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := doc.Validate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// wildcards are the paths of routes that OpenAPI has no word for: what follows may hold slashes.
+var wildcards = map[string]string{"/v1/models/*": "/v1/models/{id}", "/v1/*": "/v1/{endpoint}"}
+
+func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
+	doc := description(t)
+	described := map[string]bool{}
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			described[method+" "+path] = true
+		}
+	}
+	served := map[string]bool{}
+	routes, ok := describedProxy(t, map[string]string{"UPSTREAM": "http://up.test", "SERVICE": "http://service.test", "SUM": strings.Repeat("0", 64)}).Handler(true).(chi.Routes)
+	if !ok {
+		t.Fatal("the handler is no chi router")
+	}
+	err := chi.Walk(routes, func(method, path string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		if p := wildcards[path]; p != "" {
+			path = p
+		}
+		// What is passed through is served with any method; two of them are described.
+		if path != wildcards["/v1/*"] || described[method+" "+path] {
+			served[method+" "+path] = true
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(served)), slices.Sorted(maps.Keys(described))); diff != "" {
+		t.Errorf("routes and description differ (-served +described):\n%s", diff)
+	}
+}
+
+func TestDescriptionHasEveryStopReason(t *testing.T) {
+	var want []any
+	for _, s := range loop.Stops() {
+		want = append(want, string(s))
+	}
+	if diff := cmp.Diff(want, description(t).Components.Schemas["Stop"].Value.Enum); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// ask is the body of a completion.
+func ask(model, text, more string) string {
+	return fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}]%s}`, model, text, more)
+}
+
+const chatPath = "/v1/chat/completions"
+
+func TestRepliesConformToTheDescription(t *testing.T) {
+	full := map[string]string{trace.Header: "full"}
+	cases := []struct {
+		name   string
+		at     string // path of the description; "" is that of chat completions
+		path   string // of the request; "" is at
+		body   string // "" is a GET
+		header map[string]string
+		status int
+		code   string // of the gateway's own error
+	}{
+		{name: "an answer after calls", body: ask("m", "look", ""), status: 200},
+		{name: "an answer with its trace", body: ask("m", "look", ""), header: full, status: 200},
+		{name: "a call of the client's tool", body: ask("m", "declared", `,"tools":[{"type":"function","function":{"name":"of_the_client"}}]`), status: 200},
+		{name: "a request that is passed through", body: ask("plain", "hi", ""), status: 200},
+		{name: "a field that is wrong", body: ask("m", "hi", `,"n":0`), status: 400},
+		{name: "no JSON", body: `{`, status: 400},
+		{name: "several choices", body: ask("m", "hi", `,"n":2`), status: 400, code: "unsupported_value"},
+		{name: "a header that is wrong", body: ask("m", "hi", ""), header: map[string]string{"X-Gateway-Max-Steps": "none"}, status: 400},
+		{name: "a request that the provider refuses", body: ask("m", "refuse", ""), status: 400, code: "no_such_thing"},
+		{name: "a strange key", body: ask("m", "hi", ""), header: map[string]string{"Authorization": "Bearer strange"}, status: 401, code: "invalid_api_key"},
+		{name: "an unknown model", body: ask("nope", "hi", ""), status: 404, code: "model_not_found"},
+		{name: "a large body", body: ask("m", strings.Repeat("x", 5000), ""), status: 413, code: "request_too_large"},
+		{name: "another content type", body: ask("m", "hi", ""), header: map[string]string{"Content-Type": "text/plain"}, status: 415, code: "unsupported_media_type"},
+		{name: "a spent budget", body: ask("poor", "look", ""), status: 422, code: "budget_exhausted"},
+		{name: "a failure after a write", body: ask("m", "buy", ""), status: 422, code: "upstream_error"},
+		{name: "a failure after a guarded write", body: ask("m", "buy", ""), header: map[string]string{"Idempotency-Key": "k"}, status: 502, code: "upstream_error"},
+		{name: "a busy provider", body: ask("m", "busy", ""), status: 429},
+		{name: "a provider out of order", body: ask("m", "fail", ""), status: 502, code: "upstream_error"},
+		{name: "an open breaker", body: ask("broken", "fail", ""), status: 503, code: "upstream_unavailable"},
+		{name: "no time left", body: ask("hasty", "dawdle", ""), status: 504, code: "timeout"},
+		{name: "models", at: "/v1/models", status: 200},
+		{name: "models without a key", at: "/v1/models", header: map[string]string{"Authorization": ""}, status: 401, code: "invalid_api_key"},
+		{name: "a model", at: "/v1/models/{id}", path: "/v1/models/m", status: 200},
+		{name: "no such model", at: "/v1/models/{id}", path: "/v1/models/of/nobody", status: 404, code: "model_not_found"},
+		{name: "an endpoint that is passed through", at: "/v1/{endpoint}", path: "/v1/embeddings", body: `{"model":"m","input":"x"}`, status: 404},
+		{name: "an endpoint that is not", at: "/v1/{endpoint}", path: "/v1/files", status: 404, code: "unknown_url"},
+		{name: "life", at: "/healthz", status: 200},
+		{name: "readiness", at: "/readyz", status: 200},
+		{name: "metrics", at: "/metrics", status: 200},
+		{name: "the description", at: "/openapi.yaml", status: 200},
+		{name: "tools", at: "/gateway/tools", status: 200},
+		{name: "tools of no model", at: "/gateway/tools", path: "/gateway/tools?model=nope", status: 404, code: "model_not_found"},
+		{name: "no such run", at: "/gateway/runs/{id}", path: "/gateway/runs/run_1", status: 404, code: "run_not_found"},
+	}
+	doc := description(t)
+	front := describedServer(t)
+	_, _ = fetch(t, front, chatPath, ask("broken", "fail", ""), nil) // opens the breaker of its upstream
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			if tc.at == "" {
+				tc.at = chatPath
+			}
+			if tc.path == "" {
+				tc.path = tc.at
+			}
+			resp, body := fetch(t, front, tc.path, tc.body, tc.header)
+			if resp.StatusCode != tc.status {
+				t.Errorf("status is %d, want %d: %s", resp.StatusCode, tc.status, body)
+			}
+			conforms(t, doc, tc.at, resp, body)
+			if tc.code == "" {
+				return
+			}
+			if got := gjson.GetBytes(body, "error.code").String(); got != tc.code {
+				t.Errorf("code is %q, want %q: %s", got, tc.code, body)
+			}
+			if gjson.GetBytes(body, "error.type").String() != "mock_error" { // the provider's own
+				fits(t, doc, "Error", body)
+			}
+		})
+	}
+}
+
+func TestRunConformsToTheDescription(t *testing.T) {
+	doc := description(t)
+	front := describedServer(t)
+	for _, question := range []string{"look", "buy", "fail"} {
+		resp, _ := fetch(t, front, chatPath, ask("m", question, ""), nil)
+		id, _, _ := strings.Cut(strings.TrimPrefix(resp.Header.Get(trace.Header), `id="`), `"`)
+		resp, body := fetch(t, front, "/gateway/runs/"+id, "", nil)
+		if resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d: %s", question, resp.StatusCode, body)
+		}
+		conforms(t, doc, "/gateway/runs/{id}", resp, body)
+	}
+}
+
+func TestStreamConformsToTheDescription(t *testing.T) {
+	doc := description(t)
+	front := describedServer(t)
+	for _, question := range []string{"look", "declared"} {
+		resp, body := fetch(t, front, chatPath, ask("m", question, `,"stream":true,"stream_options":{"include_usage":true},"tools":[{"type":"function","function":{"name":"of_the_client"}}]`), map[string]string{trace.Header: "full"})
+		if got := resp.Header.Get("Content-Type"); doc.Paths.Find(chatPath).Post.Responses.Status(resp.StatusCode).Value.Content.Get(got) == nil {
+			t.Errorf("%s: the content type %q is not described", question, got)
+		}
+		events := 0
+		for reader := sse.NewReader(bytes.NewReader(body), 0); ; events++ {
+			data, err := reader.Next()
+			if err != nil || string(data) == sse.Done {
+				break
+			}
+			fits(t, doc, "ChatChunk", data)
+		}
+		if events < 3 {
+			t.Errorf("%s: %d events, want the delta, the finish_reason and the usage at least:\n%s", question, events, body)
+		}
+	}
+}
+
+// fetch makes a request, a GET without a body, and gives its reply read to the end.
+func fetch(t *testing.T, front *httptest.Server, path, body string, header map[string]string) (*http.Response, []byte) {
+	t.Helper()
+	method := http.MethodGet
+	if body != "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(t.Context(), method, front.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+describedKey)
+	req.Header.Set("Content-Type", "application/json")
+	for name, v := range header {
+		req.Header.Set(name, v)
+	}
+	resp, err := front.Client().Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, got
+}
+
+// conforms holds a reply against the response that the description has for its path, method and status.
+func conforms(t *testing.T, doc *openapi3.T, path string, resp *http.Response, body []byte) {
+	t.Helper()
+	item := doc.Paths.Value(path)
+	input := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: &openapi3filter.RequestValidationInput{
+			Request: resp.Request,
+			Route: &routers.Route{
+				Spec: doc, Path: path, PathItem: item, Method: resp.Request.Method, Operation: item.GetOperation(resp.Request.Method),
+			},
+		},
+		Status:  resp.StatusCode,
+		Header:  resp.Header,
+		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	input.SetBodyBytes(body)
+	if err := openapi3filter.ValidateResponse(t.Context(), input); err != nil {
+		t.Errorf("the reply is not as described: %v\n%d\n%s", err, resp.StatusCode, body)
+	}
+}
+
+// fits holds a JSON text against a schema of the description.
+func fits(t *testing.T, doc *openapi3.T, name string, text []byte) {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		t.Errorf("%v: %s", err, text)
+		return
+	}
+	if err := doc.Components.Schemas[name].Value.VisitJSON(v, openapi3.EnableJSONSchema2020(), openapi3.MultiErrors()); err != nil {
+		t.Errorf("this is no %s: %v\n%s", name, err, text)
+	}
+}

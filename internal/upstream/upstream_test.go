@@ -1,0 +1,507 @@
+package upstream
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"go.uber.org/goleak"
+
+	"github.com/toolgate/toolgate/internal/breaker"
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/config"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const answer = `{"id":"x","choices":[{"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}]}`
+
+// client is a client of a server, configured by more YAML.
+func client(t *testing.T, base, more string) *Client {
+	t.Helper()
+	c := &Config{}
+	f := config.Parse("u.yaml", ".", []byte("base_url: "+base+"/v1\n"+more), func(string) (string, bool) { return "", false })
+	f.Decode(c)
+	if p := f.Problems(); p != nil {
+		t.Fatal(p)
+	}
+	u, err := NewClient("up", c, NewMetrics(prometheus.NewRegistry()), func(string, breaker.State) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(u.Close)
+	return u
+}
+
+func serve(t *testing.T, f http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return s
+}
+
+const quick = "retry: {attempts: 3, base: 1ms, max: 5ms}\n"
+
+func ask(t *testing.T, body string) Ask {
+	t.Helper()
+	req, err := chat.ParseRequest([]byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Ask{Request: req}
+}
+
+const (
+	plain    = `{"model":"m","messages":[1]}`
+	streamed = `{"model":"m","messages":[1],"stream":true}`
+)
+
+func TestAskSendsTheRequest(t *testing.T) {
+	var got *http.Request
+	var body []byte
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		body, _ = io.ReadAll(r.Body)
+		w.Header().Set("X-Ratelimit-Remaining-Tokens", "9")
+		_, _ = io.WriteString(w, answer)
+	})
+	u := client(t, s.URL, "api_key: sk-operator\nheaders: {x-team: blue}\n")
+	a := ask(t, `{"model":"m", "messages":[1],"seed":1.0}`)
+	a.Header, a.ClientKey = http.Header{"Openai-Beta": {"x=1"}, "Authorization": {"Bearer theirs"}}, "theirs"
+	reply, err := NewRoutes(NewRoute(u, "real-model", 0)).Ask(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.URL.Path != "/v1/chat/completions" || got.Header.Get("Authorization") != "Bearer sk-operator" || got.Header.Get("X-Team") != "blue" || got.Header.Get("Openai-Beta") != "x=1" {
+		t.Errorf("request to %s with %v", got.URL, got.Header)
+	}
+	if want := `{"model":"real-model","messages":[1],"seed":1.0}`; string(body) != want {
+		t.Errorf("body = %s, want %s", body, want)
+	}
+	if reply.Turn.Text != "Hello." || reply.Upstream != "up" || reply.Header.Get("X-Ratelimit-Remaining-Tokens") != "9" {
+		t.Errorf("Ask() = %+v", reply)
+	}
+	if a.Header.Get("Authorization") != "Bearer theirs" {
+		t.Error("the caller's header was changed")
+	}
+}
+
+func TestAskSendsTheClientsKeyOnlyWhereItIsConfigured(t *testing.T) {
+	for more, want := range map[string]string{"": "", "forward_client_key: true\n": "Bearer theirs"} {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if got := r.Header.Get("Authorization"); got != want {
+				t.Errorf("%q: Authorization = %q, want %q", more, got, want)
+			}
+			_, _ = io.WriteString(w, answer)
+		})
+		a := ask(t, plain)
+		a.ClientKey = "theirs"
+		if _, err := NewRoutes(NewRoute(client(t, s.URL, more), "", 0)).Ask(t.Context(), a); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// script answers request after request with its steps, the last one again and again.
+func script(t *testing.T, steps ...http.HandlerFunc) (*httptest.Server, *atomic.Int64) {
+	t.Helper()
+	var n atomic.Int64
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		steps[min(int(n.Add(1)), len(steps))-1](w, r)
+	}), &n
+}
+
+func status(code int, body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+var good = status(200, answer)
+
+func TestAskTriesAgain(t *testing.T) {
+	failure := `{"error":{"message":"overloaded"}}`
+	for _, tt := range []struct {
+		name  string
+		steps []http.HandlerFunc
+		calls int64
+		kind  Kind // of the error, "" where it succeeds
+	}{
+		{"after 503", []http.HandlerFunc{status(503, failure), good}, 2, ""},
+		{"after 408, 429 and 500", []http.HandlerFunc{status(408, ""), status(429, failure), good}, 3, ""},
+		{"after a reset before the reply", []http.HandlerFunc{cut, good}, 2, ""},
+		{"not for ever", []http.HandlerFunc{status(502, failure)}, 3, Broken},
+		{"not after a refusal", []http.HandlerFunc{status(400, failure), good}, 1, Refused},
+		{"not after a refused key", []http.HandlerFunc{status(401, failure), good}, 1, Auth},
+		{"not after 501", []http.HandlerFunc{status(501, failure), good}, 1, Broken},
+		{"not after a reply that can't be read", []http.HandlerFunc{status(200, "<html>"), good}, 1, Broken},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, n := script(t, tt.steps...)
+			_, err := NewRoutes(NewRoute(client(t, s.URL, quick), "", 0)).Ask(t.Context(), ask(t, plain))
+			var e *Error
+			if errors.As(err, &e) != (tt.kind != "") || e != nil && e.Kind != tt.kind {
+				t.Errorf("Ask() error = %v, want kind %q", err, tt.kind)
+			}
+			if n.Load() != tt.calls {
+				t.Errorf("%d calls, want %d", n.Load(), tt.calls)
+			}
+		})
+	}
+}
+
+func TestAskKeepsWhatTheProviderSaid(t *testing.T) {
+	s, _ := script(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "7")
+		status(429, `{"error":{"message":"slow down","code":"rate_limited"}}`)(w, nil)
+	})
+	_, err := NewRoutes(NewRoute(client(t, s.URL, "retry: {attempts: 1}\n"), "", 0)).Ask(t.Context(), ask(t, plain))
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Busy || e.RetryAfter != 7*time.Second || e.Message != "slow down" || !strings.Contains(string(e.Body), "rate_limited") {
+		t.Errorf("Ask() error = %+v", e)
+	}
+}
+
+// A wait that would not end within the run's time is not begun: the client gets the provider's own answer at once.
+func TestAskDoesNotWaitPastItsDeadline(t *testing.T) {
+	s, n := script(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(429)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	start := time.Now()
+	_, err := NewRoutes(NewRoute(client(t, s.URL, quick), "", 0)).Ask(ctx, ask(t, plain))
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Busy || n.Load() != 1 || time.Since(start) > 10*time.Second {
+		t.Errorf("Ask() error = %v after %v and %d calls, want busy at once", err, time.Since(start), n.Load())
+	}
+}
+
+func TestRoutesFallBack(t *testing.T) {
+	bad, badCalls := script(t, status(503, ""))
+	refusing, _ := script(t, status(400, `{"error":{"message":"no"}}`))
+	cutting, _ := script(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	fine, fineCalls := script(t, good)
+	once := "retry: {attempts: 1}\nbreaker: {failures: 1000}\n"
+	route := func(s *httptest.Server) Route { return NewRoute(client(t, s.URL, once), "", 0) }
+
+	if _, err := NewRoutes(route(bad), route(fine)).Ask(t.Context(), ask(t, plain)); err != nil || badCalls.Load() != 1 || fineCalls.Load() != 1 {
+		t.Errorf("after a 503: %v, %d and %d calls", err, badCalls.Load(), fineCalls.Load())
+	}
+	if _, err := NewRoutes(route(refusing), route(fine)).Ask(t.Context(), ask(t, plain)); err == nil || fineCalls.Load() != 1 {
+		t.Errorf("after a refusal: %v, %d calls of the next route", err, fineCalls.Load())
+	}
+	a := ask(t, streamed)
+	a.OnChunk = func(*chat.Chunk) error { return nil }
+	if _, err := NewRoutes(route(cutting), route(fine)).Ask(t.Context(), a); err == nil || fineCalls.Load() != 1 {
+		t.Errorf("after a chunk was handed on: %v, %d calls of the next route", err, fineCalls.Load())
+	}
+	if _, err := NewRoutes(route(bad), route(bad)).Ask(t.Context(), ask(t, plain)); err == nil {
+		t.Error("two bad routes succeed")
+	}
+}
+
+func TestRoutesDrawTheFirstByWeight(t *testing.T) {
+	list := []Route{{model: "a", weight: 1}, {model: "b", weight: 3}, {model: "c"}}
+	r := NewRoutes(list...)
+	for at, want := range []string{"abc", "bac", "bac", "bac"} {
+		r.draw = func(n int) int {
+			if n != 4 {
+				t.Errorf("drawn from %d, want 4", n)
+			}
+			return at
+		}
+		got := ""
+		for _, route := range r.order() {
+			got += route.model
+		}
+		if got != want {
+			t.Errorf("drawn %d: order %s, want %s", at, got, want)
+		}
+	}
+}
+
+func events(list ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for _, e := range list {
+			_, _ = fmt.Fprintf(w, "data: %s\n\n", e)
+		}
+	}
+}
+
+func TestAskReadsStreams(t *testing.T) {
+	hello := `{"choices":[{"delta":{"content":"Hello."}}]}`
+	finish := `{"choices":[{"delta":{},"finish_reason":"stop"}]}`
+	for _, tt := range []struct {
+		name  string
+		reply http.HandlerFunc
+		kind  Kind
+		began bool
+	}{
+		{"to [DONE]", events(hello, finish, "[DONE]"), "", false},
+		{"to an orderly end after the finish", events(hello, finish), "", false},
+		{"to [DONE] without a finish", events(hello, "[DONE]"), "", false},
+		{"also one that is plain JSON", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			good(w, r)
+		}, "", false},
+		{"that ends before its finish", events(hello), Broken, true},
+		{"that is cut", func(w http.ResponseWriter, r *http.Request) {
+			events(hello, finish)(w, r)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, Broken, true},
+		{"of an error", events(`{"error":{"message":"quota"}}`), Broken, false},
+		{"of garbage", events("{"), Broken, false},
+		{"of nothing", events("[DONE]"), Empty, false},
+		{"of nothing at all", events(), Empty, false},
+		{"that is a page", status(200, "<html>error</html>"), Empty, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, n := script(t, tt.reply)
+			a := ask(t, streamed)
+			var chunks []string
+			a.OnChunk = func(c *chat.Chunk) error {
+				if c.Text != "" {
+					chunks = append(chunks, c.Text)
+				}
+				return nil
+			}
+			reply, err := NewRoutes(NewRoute(client(t, s.URL, "retry: {attempts: 1}\n"), "", 0)).Ask(t.Context(), a)
+			var e *Error
+			if errors.As(err, &e) != (tt.kind != "") || e != nil && (e.Kind != tt.kind || e.Began != tt.began) {
+				t.Fatalf("Ask() error = %+v, want kind %q, began %v", err, tt.kind, tt.began)
+			}
+			if err == nil && (reply.Turn.Text != "Hello." || !cmp.Equal(chunks, []string{"Hello."})) {
+				t.Errorf("turn %q, chunks %q", reply.Turn.Text, chunks)
+			}
+			if n.Load() != 1 {
+				t.Errorf("%d calls, want 1", n.Load())
+			}
+		})
+	}
+}
+
+func TestAskEndsAStreamThatBringsNothingForAWhile(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		events(`{"choices":[{"delta":{"content":"a"}}]}`)(w, r)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	a := ask(t, streamed)
+	a.OnChunk = func(*chat.Chunk) error { return nil }
+	_, err := NewRoutes(NewRoute(client(t, s.URL, "idle_timeout: 50ms\n"), "", 0)).Ask(t.Context(), a)
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Slow {
+		t.Errorf("Ask() error = %v, want slow", err)
+	}
+}
+
+func TestAskEndsACallWithoutAFirstByte(t *testing.T) {
+	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // net/http notices that a client has left only behind its body
+		<-r.Context().Done()
+	})
+	_, err := NewRoutes(NewRoute(client(t, s.URL, "first_byte_timeout: 50ms\nretry: {attempts: 1}\n"), "", 0)).Ask(t.Context(), ask(t, plain))
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Slow {
+		t.Errorf("Ask() error = %v, want slow", err)
+	}
+}
+
+func TestAskDecodesWhatWasCompressedUnasked(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept-Encoding") != "" {
+			t.Errorf("Accept-Encoding = %q", r.Header.Get("Accept-Encoding"))
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, answer)
+		_ = z.Close()
+	})
+	reply, err := NewRoutes(NewRoute(client(t, s.URL, ""), "", 0)).Ask(t.Context(), ask(t, plain))
+	if err != nil || reply.Turn.Text != "Hello." {
+		t.Errorf("Ask() = %v, %v", reply, err)
+	}
+}
+
+func TestAskForUsageInStreams(t *testing.T) {
+	refusal := status(400, `{"error":{"message":"Unrecognized request argument supplied: stream_options"}}`)
+	for _, tt := range []struct {
+		name, more, body string
+		steps            []http.HandlerFunc
+		want             []string // of each call
+	}{
+		{"asked for", "", streamed, []http.HandlerFunc{events("[DONE]")}, []string{`{"include_usage":true}`}},
+		{"added to the client's options", "", `{"model":"m","messages":[1],"stream":true,"stream_options":{"x":1.0}}`, []http.HandlerFunc{events("[DONE]")}, []string{`{"x":1.0,"include_usage":true}`}},
+		{"off", "stream_usage: false\n", streamed, []http.HandlerFunc{events("[DONE]")}, []string{""}},
+		{"off, but the client asks", "stream_usage: false\n", `{"model":"m","messages":[1],"stream":true,"stream_options":{"include_usage": true}}`, []http.HandlerFunc{events("[DONE]")}, []string{`{"include_usage": true}`}},
+		{"refused, asked again without", "", streamed, []http.HandlerFunc{refusal, events("[DONE]")}, []string{`{"include_usage":true}`, ""}},
+		{"refused to the client, asked again without", "", `{"model":"m","messages":[1],"stream":true,"stream_options":{"include_usage": true}}`, []http.HandlerFunc{refusal, events("[DONE]")}, []string{`{"include_usage": true}`, ""}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []string
+			n := 0
+			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				req, err := chat.ParseRequest(body)
+				if err != nil {
+					t.Error(err)
+				}
+				got = append(got, string(req.Member("stream_options")))
+				n++
+				tt.steps[min(n, len(tt.steps))-1](w, r)
+			})
+			routes := NewRoutes(NewRoute(client(t, s.URL, tt.more), "", 0))
+			_, _ = routes.Ask(t.Context(), ask(t, tt.body)) // the stream is empty, which is not what this is about
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("stream_options (-want +got):\n%s", diff)
+			}
+			_, _ = routes.Ask(t.Context(), ask(t, tt.body))
+			if last := got[len(got)-1]; last != tt.want[len(tt.want)-1] {
+				t.Errorf("the next request has %q, want the answer remembered", last)
+			}
+		})
+	}
+}
+
+func TestBreaker(t *testing.T) {
+	failing := errors.New("the client has had enough")
+	s, n := script(t, status(503, ""))
+	u := client(t, s.URL, "retry: {attempts: 1}\nbreaker: {failures: 2, open_for: 1h}\n")
+	routes := NewRoutes(NewRoute(u, "", 0))
+	for range 2 {
+		_, _ = routes.Ask(t.Context(), ask(t, plain))
+	}
+	_, err := routes.Ask(t.Context(), ask(t, plain))
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Open || e.RetryAfter <= 0 || n.Load() != 2 {
+		t.Errorf("after two failures: %v, %d calls; want it open", err, n.Load())
+	}
+
+	// What clients do, by leaving or by bad requests, says nothing about the provider.
+	hanging := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "bad") {
+			status(400, `{"error":{"message":"no"}}`)(w, r)
+			return
+		}
+		<-r.Context().Done()
+	})
+	u = client(t, hanging.URL, "retry: {attempts: 1}\nbreaker: {failures: 1, open_for: 1h}\n")
+	routes = NewRoutes(NewRoute(u, "", 0))
+	for _, body := range []string{plain, `{"model":"bad","messages":[1]}`, plain} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(30*time.Millisecond, func() { cancel(failing) })
+		_, err := routes.Ask(ctx, ask(t, body))
+		if !errors.As(err, &e) || e.Kind == Open {
+			t.Errorf("%s: %v", body, err)
+		}
+		cancel(nil)
+	}
+}
+
+func TestPassKeepsBytesPathAndRefusals(t *testing.T) {
+	const odd = `{ "model":"m" , "input":[1.0] }`
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Method == http.MethodDelete {
+			w.WriteHeader(404)
+			_, _ = io.WriteString(w, `{"error":{"code":"not_there"}}`)
+			return
+		}
+		w.WriteHeader(201)
+		_, _ = fmt.Fprintf(w, "%s %s %s", r.Method, r.URL.RequestURI(), body)
+	})
+	routes := NewRoutes(NewRoute(client(t, s.URL, quick), "", 0))
+	req, err := chat.ParseObject([]byte(odd))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := routes.Pass(t.Context(), Pass{Method: http.MethodPost, Path: "files/a%2Fb", Query: "x=a%20b&y", Request: req})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if want := "POST /v1/files/a%2Fb?x=a%20b&y " + odd; resp.StatusCode != 201 || string(got) != want {
+		t.Errorf("got %d %s, want %s", resp.StatusCode, got, want)
+	}
+	var e *Error
+	if _, err := routes.Pass(t.Context(), Pass{Method: http.MethodDelete, Path: "files/a"}); !errors.As(err, &e) || e.Kind != Refused || e.Status != 404 || string(e.Body) != `{"error":{"code":"not_there"}}` {
+		t.Errorf("Pass() error = %+v", e)
+	}
+}
+
+func TestPassMakesSomeRequestsOnlyOnce(t *testing.T) {
+	s, n := script(t, status(503, ""), good)
+	routes := NewRoutes(NewRoute(client(t, s.URL, quick), "", 0))
+	if _, err := routes.Pass(t.Context(), Pass{Method: http.MethodPost, Path: "batches", Once: true}); err == nil || n.Load() != 1 {
+		t.Errorf("Pass() error = %v after %d calls, want one", err, n.Load())
+	}
+}
+
+func TestErrorsOfAnUpstreamThatIsDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	_, err = NewRoutes(NewRoute(client(t, "http://"+addr, quick), "", 0)).Ask(t.Context(), ask(t, plain))
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Broken || e.Status != 0 || e.Message != "" {
+		t.Errorf("Ask() error = %+v, want broken", e)
+	}
+}
+
+func TestConfigRefuses(t *testing.T) {
+	for _, tt := range []struct{ yaml, want string }{
+		{"{}", "base_url is missing"},
+		{"{base_url: api.example.com}", "want an http or https address"},
+		{"{base_url: 'https://u:p@example.com'}", "no user and password"},
+		{"{base_url: 'https://example.com?x=1'}", "without a query"},
+		{"{base_url: 'https://example.com', kind: azure}", "not supported yet"},
+		{"{base_url: 'https://example.com', api_key: x, forward_client_key: true}", "has no effect beside api_key"},
+		{"{base_url: 'https://example.com', retry: {attempts: 0}}", "attempts"},
+		{"{base_url: 'https://example.com', headers: {'a b': x}}", "is no header name"},
+	} {
+		f := config.Parse("u.yaml", ".", []byte(tt.yaml), func(string) (string, bool) { return "", false })
+		f.Decode(&Config{})
+		if p := f.Problems(); p == nil || !strings.Contains(p.Error(), tt.want) {
+			t.Errorf("%s: problems = %v, want %q", tt.yaml, p, tt.want)
+		}
+	}
+}
+
+func TestMetricsAreWellNamed(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	NewMetrics(reg).known("up")
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+}
