@@ -45,12 +45,12 @@ const (
 
 // result is what a program that uses the SDK got to see.
 type result struct {
-	Text    string   `json:"text"`
-	Finish  string   `json:"finish_reason"`
-	Calls   []string `json:"calls"` // names of the tool calls in the answer
-	Total   int      `json:"total_tokens"`
-	Trace   string   `json:"trace"`   // the header; "" where the SDK does not show it in that mode
-	Error   *failure `json:"error"`
+	Text   string   `json:"text"`
+	Finish string   `json:"finish_reason"`
+	Calls  []string `json:"calls"` // names of the tool calls in the answer
+	Total  int      `json:"total_tokens"`
+	Trace  string   `json:"trace"` // the header; "" where the SDK does not show it in that mode
+	Error  *failure `json:"error"`
 }
 
 // failure is an error as the SDK raises it.

@@ -29,12 +29,12 @@ type job struct {
 }
 
 type result struct {
-	Text    string   `json:"text"`
-	Finish  string   `json:"finish_reason"`
-	Calls   []string `json:"calls"`
-	Total   int64    `json:"total_tokens"`
-	Trace   string   `json:"trace"`
-	Error   *failure `json:"error,omitempty"`
+	Text   string   `json:"text"`
+	Finish string   `json:"finish_reason"`
+	Calls  []string `json:"calls"`
+	Total  int64    `json:"total_tokens"`
+	Trace  string   `json:"trace"`
+	Error  *failure `json:"error,omitempty"`
 }
 
 type failure struct {
