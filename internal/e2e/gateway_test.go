@@ -40,7 +40,7 @@ func run(m *testing.M) int {
 		}
 		defer os.RemoveAll(dir) //nolint:errcheck // a folder for temporary files
 		binary = filepath.Join(dir, "gateway")
-		build := exec.Command("go", "build", "-race", "-buildvcs=false", "-o", binary, "./cmd/gateway")
+		build := exec.CommandContext(context.Background(), "go", "build", "-race", "-buildvcs=false", "-o", binary, "./cmd/gateway")
 		build.Dir = root()
 		if out, err := build.CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "go build ./cmd/gateway: %s\n%s", err, out)
@@ -67,7 +67,7 @@ type process struct {
 // start runs the binary. Its lines on stderr are the log; address finds in one of them where it serves.
 func start(t *testing.T, env, args []string, address func(line string) string) (*process, string) {
 	t.Helper()
-	p := &process{cmd: exec.Command(binary, args...), ended: make(chan struct{}), served: make(chan string, 1)}
+	p := &process{cmd: exec.CommandContext(context.Background(), binary, args...), ended: make(chan struct{}), served: make(chan string, 1)}
 	p.cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=50"), env...) // the race detector's own is a second
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {

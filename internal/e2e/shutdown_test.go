@@ -109,7 +109,7 @@ func (g *gateway) refusesSoon(t *testing.T) {
 // missing, and the process ends in order.
 func TestShutdownEndsAtGrace(t *testing.T) {
 	answer := strings.Repeat("ten chars ", 1000)
-	model := newProvider(t, scripted(t, `conversations: [{turns: [{text: "`+answer+`", between: 50ms}]}]`))
+	model := newProvider(t, scripted(t, `conversations: [{turns: [{text: "`+answer+`", between: 10ms}]}]`))
 	g := serve(t, shutdownConfig, "UPSTREAM="+model.URL, "SERVICE="+closedAddress(t), "OPERATOR_KEY="+operatorKey, "GRACE=300ms")
 	r := g.open(t, "Count")
 
@@ -132,7 +132,7 @@ const soon = 500 * time.Millisecond
 func TestClientThatLeaves(t *testing.T) {
 	script := `conversations:
   - {when: think, turns: [{text: late, delay: 50s}]}
-  - {when: talk, turns: [{text: "` + strings.Repeat("ten chars ", 1000) + `", between: 50ms}]}
+  - {when: talk, turns: [{text: "` + strings.Repeat("ten chars ", 1000) + `", between: 10ms}]}
   - {when: look, turns: [{calls: [{name: lookup_cep, arguments: {cep: "99999999"}}]}]}
   - {when: note, turns: [{calls: [{name: save_note, arguments: {note: x}}]}]}
 `
