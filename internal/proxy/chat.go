@@ -25,45 +25,55 @@ import (
 // passed through.
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	i := info(r)
-	if err := wantJSON(r); err != nil {
-		return err
-	}
-	body, err := readBody(w, r, i.site.MaxBody)
+	record := trace.NewRun(time.Now())
+	record.RequestID, record.Caller = i.requestID, i.caller.Name
+	i.runID = record.ID
+	c := &completion{Server: s, w: w, r: r, info: i, record: record}
+	view, limits, err := c.read()
 	if err != nil {
+		record.Stop = string(loop.Failed)
+		i.stop = record.Stop
+		w.Header().Set(trace.Header, record.Dictionary())
 		return err
 	}
-	req, err := chat.ParseRequest(body)
-	if err != nil {
-		return err
-	}
-	m, err := modelFor(i, req.Model)
-	if err != nil {
-		return err
-	}
-	limits, err := limitsFor(r.Header, i.caller.Budget.Narrow(m.Limits))
-	if err != nil {
-		return err
-	}
-	view, err := viewFor(r.Header, i, m, req)
-	if err != nil {
-		return err
-	}
-	c := &completion{Server: s, w: w, r: r, info: i, model: m, req: req, record: trace.NewRun(time.Now())}
-	c.record.RequestID, c.record.Caller, c.record.Model, c.record.Stream = i.requestID, i.caller.Name, req.Model, req.Stream
-	i.runID = c.record.ID
-	w.Header().Set(trace.Header, c.record.IDHeader())
+	w.Header().Set(trace.Header, record.IDHeader())
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
 	if view.Len() == 0 {
 		return c.pass()
 	}
-	if req.N > 1 {
-		return &Error{
+	return c.run(view, limits)
+}
+
+// read reads the request, and finds its model, its tools and its budget. The run's clock starts when it has been read.
+func (c *completion) read() (*registry.View, budget.Limits, error) {
+	var limits budget.Limits
+	if err := wantJSON(c.r); err != nil {
+		return nil, limits, err
+	}
+	body, err := readBody(c.w, c.r, c.info.site.MaxBody)
+	if err != nil {
+		return nil, limits, err
+	}
+	c.record.Start = time.Now()
+	if c.req, err = chat.ParseRequest(body); err != nil {
+		return nil, limits, err
+	}
+	c.record.Model, c.record.Stream = c.req.Model, c.req.Stream
+	if c.model, err = modelFor(c.info, c.req.Model); err != nil {
+		return nil, limits, err
+	}
+	if limits, err = limitsFor(c.r.Header, c.info.caller.Budget.Narrow(c.model.Limits)); err != nil {
+		return nil, limits, err
+	}
+	view, err := viewFor(c.r.Header, c.info, c.model, c.req)
+	if err == nil && view.Len() > 0 && c.req.N > 1 {
+		err = &Error{
 			Status: http.StatusBadRequest, Type: invalidRequest, Param: "n", Code: "unsupported_value",
 			Message: "n: more than one choice is not supported yet together with the gateway's tools; ask for one, or send X-Gateway-Tools: none",
 		}
 	}
-	return c.run(view, limits)
+	return view, limits, err
 }
 
 // completion is one chat completion under way.

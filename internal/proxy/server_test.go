@@ -226,6 +226,9 @@ func TestBadRequestsGetAClearErrorAndLoseNothing(t *testing.T) {
 			if r.StatusCode != tt.status || e.Get("code").String() != tt.code || e.Get("param").String() != tt.param || !strings.Contains(e.Get("message").String(), tt.text) {
 				t.Errorf("got %d %s; want %d, code %q, param %q, text %q", r.StatusCode, r.body, tt.status, tt.code, tt.param, tt.text)
 			}
+			if tt.path == chatPath && tt.method == http.MethodPost && !strings.Contains(r.Header.Get(trace.Header), "stop=error") {
+				t.Errorf("trace = %s", r.Header.Get(trace.Header))
+			}
 			if r.Header.Get("Content-Type") != "application/json" || r.Header.Get("X-Request-Id") == "" || e.Get("type").String() == "" {
 				t.Errorf("headers %v, error %s", r.Header, e)
 			}
