@@ -188,23 +188,24 @@ type reply struct {
 	body    string
 }
 
-// get asks for a JSON document or a text. The header is a list of names and values.
+// get asks for a document.
 func get(t *testing.T, url string, header ...string) reply {
 	t.Helper()
 	return send(t, http.DefaultClient, newRequest(t, http.MethodGet, url, nil, header...))
 }
 
 // ask posts a chat completion.
-func (g *gateway) ask(t *testing.T, body string, header ...string) reply {
+func (g *gateway) ask(t *testing.T, body string) reply {
 	t.Helper()
-	return send(t, http.DefaultClient, g.request(t, body, header...))
+	return send(t, http.DefaultClient, g.request(t, body))
 }
 
-func (g *gateway) request(t *testing.T, body string, header ...string) *http.Request {
+func (g *gateway) request(t *testing.T, body string) *http.Request {
 	t.Helper()
-	return newRequest(t, http.MethodPost, g.url+"/v1/chat/completions", strings.NewReader(body), append([]string{"Content-Type", "application/json"}, header...)...)
+	return newRequest(t, http.MethodPost, g.url+"/v1/chat/completions", strings.NewReader(body), "Content-Type", "application/json")
 }
 
+// newRequest makes a request that is given up after patience. The header is a list of names and values.
 func newRequest(t *testing.T, method, url string, body io.Reader, header ...string) *http.Request {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

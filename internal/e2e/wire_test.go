@@ -32,14 +32,14 @@ tools:` + cepTool
 
 // bad is a request that can't be served, and what its client has to read.
 type bad struct {
-	method, path string // default POST /v1/chat/completions
-	header       []string
-	body         string
-	chunked      bool // the length is not told in advance
-	status       int
-	kind         string // error.type
-	param, code  string // "" is null
-	closes       bool   // HTTP/1.1 leaves no way to go on with the connection
+	path        string // default /v1/chat/completions
+	header      []string
+	body        string
+	chunked     bool // the length is not told in advance
+	status      int
+	kind        string // error.type
+	param, code string // "" is null
+	closes      bool   // HTTP/1.1 leaves no way to go on with the connection
 }
 
 func badRequests() map[string]bad {
@@ -210,7 +210,7 @@ func TestNoHTTP(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close()                   //nolint:errcheck // the test is over
+			defer conn.Close()
 			_, _ = io.WriteString(conn, tt.sent) // the gateway may have hung up already
 			if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 				t.Fatal(err)

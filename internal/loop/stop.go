@@ -8,6 +8,7 @@ const (
 	Completed     Stop = "completed"
 	Final         Stop = "final"        // by a final tool
 	ClientTools   Stop = "client_tools" // the turn calls tools of the client
+	Handoff       Stop = "handoff"      // by a tool that hands the user over to somebody else
 	MaxSteps      Stop = "max_steps"
 	MaxToolCalls  Stop = "max_tool_calls"
 	MaxTokens     Stop = "max_tokens"
@@ -24,7 +25,7 @@ const (
 // Stops are all of them, for metrics that exist from the start.
 func Stops() []Stop {
 	return []Stop{
-		Completed, Final, ClientTools, MaxSteps, MaxToolCalls, MaxTokens, MaxCost, RepeatedCalls, Length, TimedOut,
+		Completed, Final, Handoff, ClientTools, MaxSteps, MaxToolCalls, MaxTokens, MaxCost, RepeatedCalls, Length, TimedOut,
 		Canceled, UpstreamError, Refused, Failed,
 	}
 }

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -125,6 +126,9 @@ func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, erro
 // finish ends the run with the result of a final tool.
 func (s *state) finish(final *item, turn *chat.Turn) {
 	s.result.Stop, s.result.Finish = Final, chat.FinishStop
+	if final.Tool.Ending == tool.Handoff {
+		s.result.Stop = Handoff
+	}
 	switch {
 	case !final.seen.Empty:
 		s.hide()
@@ -181,7 +185,7 @@ func (s *state) spent() Stop {
 func (it *item) refuse(o registry.Observation) { it.seen, it.state = o, refused }
 
 // alone says whether a call waits for all before it and holds those after it.
-func (it *item) alone() bool { return it.Tool.Effect == tool.Write || it.Tool.Final }
+func (it *item) alone() bool { return it.Tool.Effect == tool.Write || it.Tool.Ending != tool.NoEnding }
 
 // execute runs what may run, in order: neighbouring reads side by side, writes and final calls alone. It gives the
 // final call that ended the turn, nil without one.
@@ -206,7 +210,7 @@ func (s *state) execute(ctx context.Context, all items) (*item, error) {
 				return nil, s.interrupted(ctx, all, it)
 			}
 		}
-		if it := batch.items[0]; it.Tool.Final && it.seen.OK() {
+		if it := batch.items[0]; it.Tool.Ending != tool.NoEnding && it.seen.OK() {
 			return it, nil
 		}
 	}
@@ -286,9 +290,19 @@ func (s *state) runOne(ctx context.Context, it *item, attempt int) {
 	if key == "" {
 		key = s.Record.ID
 	}
-	it.seen, it.stop = s.View.Run(ctx, it.Prepared, registry.Scope{RunID: s.Record.ID, Key: key, CallID: it.id, Attempt: attempt})
+	it.seen, it.stop = s.View.Run(ctx, it.Prepared, registry.Scope{RunID: s.Record.ID, Key: key, CallID: it.id, Attempt: attempt, Conversation: s.conversation})
 	it.took = s.Now().Sub(it.start)
 	it.state = ran
+}
+
+// conversation is the run's messages so far, as a JSON list. Nothing is added while calls are under way.
+func (s *state) conversation() json.RawMessage {
+	messages := bytes.TrimSpace(s.Request.Member("messages"))
+	list := append([]byte{}, messages[:len(messages)-1]...)
+	for _, m := range s.after {
+		list = append(append(list, ','), m...)
+	}
+	return append(list, ']')
 }
 
 // interrupted deals with the end of the tools' time while it was at work or about to be. With time kept for an answer

@@ -85,7 +85,7 @@ type toolInfo struct {
 	Name        string          `json:"name"`
 	Kind        string          `json:"kind"`
 	Effect      string          `json:"effect"`
-	Final       bool            `json:"final"`
+	Ending      string          `json:"ending,omitempty"`
 	Breaker     string          `json:"breaker"`
 	Declaration json.RawMessage `json:"declaration"`
 }
@@ -106,7 +106,7 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
 }
 
 func describe(t *registry.Tool) toolInfo {
-	return toolInfo{t.Name, t.Kind, string(t.Effect), t.Final, t.Breaker().String(), t.Declaration()}
+	return toolInfo{t.Name, t.Kind, string(t.Effect), string(t.Ending), t.Breaker().String(), t.Declaration()}
 }
 
 // run shows the trace of one of the caller's runs.

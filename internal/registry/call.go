@@ -131,13 +131,15 @@ type Scope struct {
 	Key     string // the client's Idempotency-Key, else the run's id
 	CallID  string
 	Attempt int // which of the equal calls of the run it is, from 1
+
+	Conversation func() json.RawMessage // the run's messages so far; nil outside of a run
 }
 
 // Run makes a prepared call. Where ctx ends before the call does, it returns ctx's cause; whatever else happens is an
 // observation.
 func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
 	t := p.Tool
-	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID}
+	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID, Conversation: s.Conversation}
 	if t.Effect == tool.Write {
 		call.IdempotencyKey = idempotencyKey(s, t.Name, p.args)
 	}

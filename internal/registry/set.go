@@ -157,6 +157,8 @@ type Set struct {
 	list   []*Tool // as the file has them
 	byName map[string]*Tool
 	views  sync.Map // viewKey → *View; bounded by keys × models
+
+	breakers map[string]*breaker.Breaker // by name; some tools share one
 }
 
 // Tool is one tool, ready to be called.
@@ -164,7 +166,7 @@ type Tool struct {
 	Name   string
 	Kind   string
 	Effect tool.Effect
-	Final  bool
+	Ending tool.Ending // of a good result
 
 	config       *Config
 	schema       *schema.Schema
@@ -178,9 +180,9 @@ type Tool struct {
 
 // NewSet makes the tools.
 func NewSet(o Options) (*Set, error) {
-	s := &Set{opts: o, byName: map[string]*Tool{}}
+	s := &Set{opts: o, byName: map[string]*Tool{}, breakers: map[string]*breaker.Breaker{}}
 	for _, def := range o.Definitions.list {
-		t, err := newTool(def, o)
+		t, err := s.newTool(def)
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: %w", def.spec.Name, err)
 		}
@@ -191,8 +193,8 @@ func NewSet(o Options) (*Set, error) {
 	return s, nil
 }
 
-func newTool(def *definition, o Options) (*Tool, error) {
-	impl, err := def.config.Build(def.spec, o.Env)
+func (s *Set) newTool(def *definition) (*Tool, error) {
+	impl, err := def.config.Build(def.spec, s.opts.Env)
 	if err != nil {
 		return nil, err
 	}
@@ -201,18 +203,18 @@ func newTool(def *definition, o Options) (*Tool, error) {
 		Name:   def.spec.Name,
 		Kind:   def.kind,
 		Effect: def.spec.Effect,
-		Final:  c.Final,
 		config: c,
 		schema: def.schema,
 		impl:   impl,
 		policy: c.Retry.Policy(),
 	}
-	t.breaker = breaker.New(breaker.Options{
-		Name:     "tool:" + t.Name,
-		Failures: c.Breaker.Failures,
-		OpenFor:  time.Duration(c.Breaker.OpenFor),
-		OnChange: o.OnBreaker,
-	})
+	if c.Final {
+		t.Ending = tool.Final
+	}
+	if e, ok := def.config.(tool.Ender); ok {
+		t.Ending = e.Ending()
+	}
+	t.breaker = s.breakerOf(def)
 	if c.Concurrency > 0 {
 		t.slots = semaphore.NewWeighted(int64(c.Concurrency))
 	}
@@ -223,13 +225,32 @@ func newTool(def *definition, o Options) (*Tool, error) {
 			t.callerFields = append(t.callerFields, b.caller)
 		}
 	}
-	if f, ok := def.config.(interface{ CallerFields() []string }); ok {
+	if f, ok := def.config.(tool.CallerNamer); ok {
 		t.callerFields = append(t.callerFields, f.CallerFields()...)
 	}
 	slices.Sort(t.callerFields)
 	t.callerFields = slices.Compact(t.callerFields)
 	t.declaration = declaration(t.Name, c.Description, def.schema.Hide(bound...).JSON())
 	return t, nil
+}
+
+// breakerOf is the tool's breaker: its own, or the one that it shares, which the first tool that has it sets.
+func (s *Set) breakerOf(def *definition) *breaker.Breaker {
+	name := "tool:" + def.spec.Name
+	if shared, ok := def.config.(tool.BreakerSharer); ok {
+		name = shared.Breaker()
+	}
+	b := s.breakers[name]
+	if b == nil {
+		b = breaker.New(breaker.Options{
+			Name:     name,
+			Failures: def.common.Breaker.Failures,
+			OpenFor:  time.Duration(def.common.Breaker.OpenFor),
+			OnChange: s.opts.OnBreaker,
+		})
+		s.breakers[name] = b
+	}
+	return b
 }
 
 // declaration is a tool as a request's tools have it.

@@ -5,6 +5,7 @@ package tool
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -34,6 +35,8 @@ type Call struct {
 	Caller         map[string]any // fields of who asks, from the key; never from the model
 	RunID          string
 	IdempotencyKey string // of a Write; "" for a Read
+	// Conversation is the run's messages so far as a JSON list, for tools that hand it on; nil outside of a run.
+	Conversation func() json.RawMessage
 }
 
 // JSON is the arguments as one compact JSON object with sorted keys and unescaped characters.
@@ -131,6 +134,26 @@ type Config interface {
 	// Build makes the tool. It is called once, after Check found no fault.
 	Build(s Spec, env Env) (Tool, error)
 }
+
+// Ending is how a good result of a tool ends its run.
+type Ending string
+
+// The endings. The result is the run's answer to the user.
+const (
+	NoEnding Ending = ""
+	Final    Ending = "final"
+	Handoff  Ending = "handoff" // somebody else goes on with the user
+)
+
+// What a Config may say of its tool beyond what every one does.
+type (
+	// CallerNamer names fields of the caller without which the tool is not offered.
+	CallerNamer interface{ CallerFields() []string }
+	// Ender says that every good result ends the run.
+	Ender interface{ Ending() Ending }
+	// BreakerSharer names the breaker that the tool shares with others, such as that of their database.
+	BreakerSharer interface{ Breaker() string }
+)
 
 // Kind is a kind of tool, for the list in cmd/gateway.
 type Kind struct {
