@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,7 +42,7 @@ Then it keeps serving until it is interrupted.`,
 		Args:    cobra.NoArgs,
 	}
 	once := cmd.Flags().Bool("once", false, "end after the question")
-	addr := cmd.Flags().String("listen", "127.0.0.1:8080", "address of the gateway")
+	addr := cmd.Flags().String("listen", demoAddress, "address of the gateway, on this machine")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return demo(cmd.Context(), cmd.OutOrStdout(), *addr, *once)
 	}
@@ -53,10 +54,13 @@ func demo(ctx context.Context, out io.Writer, addr string, once bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	listeners := make([]net.Listener, 3)
+	if !proxy.Loopback(addr) {
+		return usageError{fmt.Errorf("--listen %s: the demo asks for no key, so it is served on this machine alone; want an address such as %s", addr, demoAddress)}
+	}
 	for i, a := range []string{addr, "127.0.0.1:0", "127.0.0.1:0"} {
 		var lc net.ListenConfig
 		l, err := lc.Listen(ctx, "tcp", a)
-		if i == 0 && err != nil { // somebody is at the usual port
+		if a == demoAddress && errors.Is(err, syscall.EADDRINUSE) { // somebody is at the usual port
 			l, err = lc.Listen(ctx, "tcp", "127.0.0.1:0")
 		}
 		if err != nil {
@@ -102,6 +106,7 @@ func demoGateway(l []net.Listener) (*gateway, error) {
 }
 
 const (
+	demoAddress  = "127.0.0.1:8080"
 	demoQuestion = "Which city has the postal code 01001-000?"
 	demoRequest  = `{"model":"demo","messages":[{"role":"user","content":"` + demoQuestion + `"}]}`
 )

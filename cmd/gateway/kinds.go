@@ -5,14 +5,19 @@ import (
 
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/tool"
+	"github.com/toolgate/toolgate/internal/tool/answer"
+	"github.com/toolgate/toolgate/internal/tool/compute"
+	"github.com/toolgate/toolgate/internal/tool/fixed"
+	"github.com/toolgate/toolgate/internal/tool/handoff"
 	"github.com/toolgate/toolgate/internal/tool/httptool"
 	"github.com/toolgate/toolgate/internal/tool/sqltool"
+	"github.com/toolgate/toolgate/internal/tool/table"
 )
 
 // kinds are the kinds of tool that a file may use.
 func kinds() []tool.Kind {
-	list := []tool.Kind{httptool.Kind}
-	for _, name := range []string{"sql", "exec", "compute", "table", "const", "handoff", "answer"} {
+	list := []tool.Kind{httptool.Kind, compute.Kind, table.Kind, fixed.Kind, handoff.Kind, answer.Kind}
+	for _, name := range []string{"sql", "exec"} {
 		list = append(list, tool.Kind{Name: name, New: func() tool.Config { return &notYet{name: name} }})
 	}
 	return list

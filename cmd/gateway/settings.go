@@ -112,7 +112,7 @@ func check(f *config.File) (*checked, error) {
 		c.tools.CheckSecrets(c.Tools, c.secrets)
 		c.tools.CheckTime(c.Tools, c.limits.Time)
 	}
-	if c.limits.Reserve >= c.limits.Time {
+	if c.Budget.AnswerReserve != nil && c.limits.Time > 0 && c.limits.Reserve >= c.limits.Time {
 		root.Get("budget").FailKey("answer_reserve", "want less than max_seconds (%s), of which it is a part", c.limits.Time)
 	}
 	c.warnings = f.Warnings()

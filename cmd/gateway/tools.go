@@ -78,6 +78,9 @@ The arguments are read, checked and completed as in a run. Exit code 1 when the 
 		if len(args) == 2 {
 			arguments, _ = json.Marshal(args[1]) // a string always marshals
 		}
+		if err := lacksCaller(g.tools, args[0], fields); err != nil {
+			return err
+		}
 		p := g.tools.View(nil, fields).Prepare(args[0], arguments)
 		seen := registry.Observation{}
 		if p.Refusal != nil {
@@ -94,6 +97,21 @@ The arguments are read, checked and completed as in a run. Exit code 1 when the 
 		return nil
 	}
 	return cmd
+}
+
+// lacksCaller tells which fields of the caller a tool needs before it is offered.
+func lacksCaller(set *registry.Set, name string, fields map[string]any) error {
+	for _, t := range set.All() {
+		if t.Name != name {
+			continue
+		}
+		for _, f := range t.CallerFields() {
+			if fields[f] == nil {
+				return usageError{fmt.Errorf("%s is offered only to callers with the field %s: add --caller %s=VALUE", name, f, f)}
+			}
+		}
+	}
+	return nil
 }
 
 // gatewayOf is the gateway of a configuration, for a command that does not serve.

@@ -191,6 +191,7 @@ func FuzzAssemble(f *testing.F) {
 	f.Add(`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{"}}]}`, `{"tool_calls":[{"function":{"arguments":"}"}}],"content":"x"}`)
 	f.Add(`{"content":[{"text":"a"}],"audio":{"id":1}}`, `{"content":"b","audio":5,"role":{}}`)
 	f.Add(`{"tool_calls":[{"id":5,"type":[],"function":[]}]}`, `{"tool_calls":{"a":1}}`)
+	f.Add(`{}`, `{"Tool_Calls":[{"id":"a"}]}`) // another member than tool_calls, though encoding/json's structs take it for that
 	f.Fuzz(func(t *testing.T, first, second string) {
 		var a Assembler
 		for _, d := range []string{first, second} {
@@ -201,18 +202,22 @@ func FuzzAssemble(f *testing.F) {
 			a.Add(c)
 		}
 		turn := a.Turn()
-		var message struct {
-			Calls []json.RawMessage `json:"tool_calls"`
-		}
+		var message map[string]json.RawMessage
 		if err := json.Unmarshal(turn.Message, &message); err != nil {
 			t.Fatalf("message is no JSON object: %v: %s", err, turn.Message)
 		}
-		if len(message.Calls) != len(turn.Calls) {
-			t.Errorf("message has %d calls, turn %d", len(message.Calls), len(turn.Calls))
+		var calls []json.RawMessage
+		if raw, ok := message["tool_calls"]; ok {
+			if err := json.Unmarshal(raw, &calls); err != nil {
+				t.Fatalf("tool_calls is no list: %v: %s", err, raw)
+			}
+		}
+		if len(calls) != len(turn.Calls) {
+			t.Fatalf("message has %d calls, turn %d", len(calls), len(turn.Calls))
 		}
 		for i, c := range turn.Calls {
-			if string(message.Calls[i]) != string(c.Raw) {
-				t.Errorf("call %d: %s is not %s", i, c.Raw, message.Calls[i])
+			if string(calls[i]) != string(c.Raw) {
+				t.Errorf("call %d: %s is not %s", i, c.Raw, calls[i])
 			}
 		}
 	})

@@ -57,7 +57,7 @@ func inline(sf reflect.StructField) bool {
 // refuses says whether the scalar value of the field is not supported yet.
 func (f field) refuses(value string) bool {
 	for later := range strings.SplitSeq(f.later, ",") {
-		if later == value {
+		if later != "" && later == value {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"fmt"
+	"net/http"
 	"path"
 	"strings"
 )
@@ -36,7 +37,7 @@ func NewEndpoints(list []string) (*Endpoints, error) {
 // Has says whether a request is passed through. p is the decoded path below /v1/. One that is not in its shortest form
 // is refused: a provider might read it as another endpoint.
 func (e *Endpoints) Has(method, p string) bool {
-	if path.Clean("/"+p) != "/"+p || strings.Contains(p, `\`) {
+	if method == http.MethodOptions || method == http.MethodTrace || path.Clean("/"+p) != "/"+p || strings.Contains(p, `\`) {
 		return false
 	}
 	for _, x := range e.list {

@@ -83,6 +83,9 @@ func (t *Tool) failed(s *Set, e *tool.Error, c tool.Call) Observation {
 		if entry.retryable != nil {
 			retryable = *entry.retryable
 		}
+		if e.Class == tool.Failed {
+			class = string(tool.Business) // the file knows this failure: it is an answer of the service
+		}
 		return s.failure(code, entry.text(c, e.Status), retryable, class)
 	}
 	switch {

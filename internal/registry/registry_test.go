@@ -373,26 +373,36 @@ func TestCallsInTime(t *testing.T) {
 }
 
 func TestConcurrencyWaitsWithinTheTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSet(t, "a: {description: A., fake: x, concurrency: 1, timeout: 1500ms}", sleepy)
-		v := s.View(nil, nil)
-		var mu sync.Mutex
-		codes := map[Code]int{}
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				got, _ := v.Run(t.Context(), v.Prepare("a", nil), Scope{})
-				mu.Lock()
-				defer mu.Unlock()
-				codes[got.Code]++
+	for name, tt := range map[string]struct {
+		holds time.Duration // how long the first call holds the only place
+		want  Code
+	}{"a place in time": {time.Second, ""}, "no place in time": {time.Hour, Code(tool.Unavailable)}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first := true
+				s := newSet(t, "a: {description: A., fake: x, concurrency: 1, timeout: 3s}", func(context.Context, tool.Call) (tool.Result, error) {
+					if first {
+						first = false
+						time.Sleep(tt.holds) // whatever its context says
+					}
+					return tool.Result{Text: "done"}, nil
+				})
+				v := s.View(nil, nil)
+				var wg sync.WaitGroup
+				wg.Go(func() { _, _ = v.Run(t.Context(), v.Prepare("a", nil), Scope{}) })
+				synctest.Wait()
+				start := time.Now()
+				got, err := v.Run(t.Context(), v.Prepare("a", nil), Scope{})
+				if err != nil || got.Code != tt.want {
+					t.Errorf("Run() = %+v, %v; want code %q", got, err, tt.want)
+				}
+				if took := time.Since(start); took != min(tt.holds, 3*time.Second) {
+					t.Errorf("waited %v", took)
+				}
+				wg.Wait()
 			})
-		}
-		wg.Wait()
-		// The second one gets its place after a second and has half a second left; the third one gets none in time.
-		if codes[""] != 1 || codes[Code(tool.Timeout)] != 1 || codes[Code(tool.Unavailable)] != 1 {
-			t.Errorf("outcomes = %v, want one good, one timeout, one unavailable", codes)
-		}
-	})
+		})
+	}
 }
 
 func TestBreakerOpensForATool(t *testing.T) {

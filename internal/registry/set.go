@@ -117,7 +117,7 @@ func (d *Definitions) CheckSecrets(n *config.Node, secrets []string) {
 			}
 		}
 		for _, host := range def.config.Hosts() {
-			if host != "" && strings.Contains(strings.ToLower(seen), strings.ToLower(host)) {
+			if telling(host) && strings.Contains(strings.ToLower(seen), strings.ToLower(host)) {
 				at.FailKey("description", "the description or a parameter names the tool's own host %s, which the model would read", host)
 				break
 			}
@@ -125,15 +125,15 @@ func (d *Definitions) CheckSecrets(n *config.Node, secrets []string) {
 	}
 }
 
+// telling says whether a host's name would tell a model something. One without a dot, such as that of a service in the
+// same cluster, may be a plain word of the description too.
+func telling(host string) bool { return strings.ContainsAny(host, ".:") }
+
 // CheckTime warns of tools whose attempts and back-off together do not fit into a run.
 func (d *Definitions) CheckTime(n *config.Node, run time.Duration) {
 	for _, def := range d.list {
 		p := def.common.Retry.Policy()
-		total := time.Duration(def.common.Timeout) * time.Duration(max(p.Attempts, 1))
-		for i, wait := 1, p.Base; i < p.Attempts; i++ {
-			total += min(wait, p.Max)
-			wait *= 2
-		}
+		total := time.Duration(def.common.Timeout)*time.Duration(max(p.Attempts, 1)) + p.Waits()
 		if total >= run {
 			n.Get(def.spec.Name).Warn("its attempts and back-off may take %s, which is not below max_seconds (%s): a slow service ends the run", total, run)
 		}
@@ -249,6 +249,9 @@ func (s *Set) breakerOf(def *definition) *breaker.Breaker {
 			OnChange: s.opts.OnBreaker,
 		})
 		s.breakers[name] = b
+		if s.opts.OnBreaker != nil {
+			s.opts.OnBreaker(name, breaker.Closed) // its series exists from the start
+		}
 	}
 	return b
 }
@@ -272,3 +275,6 @@ func (t *Tool) Breaker() breaker.State { return t.breaker.State() }
 
 // Description is the tool's description, for people.
 func (t *Tool) Description() string { return t.config.Description }
+
+// CallerFields are the fields of the caller without which the tool is not offered.
+func (t *Tool) CallerFields() []string { return t.callerFields }

@@ -25,6 +25,23 @@ const (
 	defaultMax  = 2 * time.Second
 )
 
+// Waits is how long all waits between the attempts are together, jitter and Retry-After aside.
+func (p Policy) Waits() time.Duration {
+	wait, most := p.Base, p.Max
+	if wait <= 0 {
+		wait = defaultBase
+	}
+	if most <= 0 {
+		most = defaultMax
+	}
+	var total time.Duration
+	for range p.Attempts - 1 {
+		total += min(wait, most)
+		wait *= 2
+	}
+	return total
+}
+
 // Do calls f until it succeeds, a failure is final, or the attempts or the time of ctx are used up. It gives what the
 // last call gave. again says whether a failure may be tried again, and how long to wait at least; that wait may be over
 // p.Max. attempt counts from 1.

@@ -8,7 +8,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/config"
@@ -84,7 +86,10 @@ const (
 
 // Error is the whole text, for the log.
 func (e *Error) Error() string {
-	s := fmt.Sprintf("%s (%s)", e.Type, e.Class)
+	s := string(e.Class)
+	if e.Type != "" {
+		s = fmt.Sprintf("%s (%s)", e.Type, e.Class)
+	}
 	if e.Status != 0 {
 		s += fmt.Sprintf(" status %d", e.Status)
 	}
@@ -114,6 +119,15 @@ type Spec struct {
 	Params     map[string]Param // by name, bound ones included
 	Effect     Effect
 	Idempotent bool
+}
+
+// Names are the tool's parameters in order.
+func (s Spec) Names() []string { return slices.Sorted(maps.Keys(s.Params)) }
+
+// Has says whether the tool has a parameter of that name.
+func (s Spec) Has(name string) bool {
+	_, ok := s.Params[name]
+	return ok
 }
 
 // Param is one parameter of a tool.

@@ -84,6 +84,7 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 		OpenFor:  time.Duration(c.Breaker.OpenFor),
 		OnChange: onBreaker,
 	})
+	onBreaker("upstream:"+name, breaker.Closed) // its series exists from the start
 	for name, value := range c.Headers.All() {
 		u.headers.Set(name, value.Reveal())
 	}

@@ -1,0 +1,91 @@
+# CI calls only these targets; `make check` is all of it.
+
+# The environment may say GOTOOLCHAIN=local, which ignores go.mod's toolchain line.
+export GOTOOLCHAIN := go1.27.3
+
+GO      ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME ?= 10s
+# Of go test, in test, race and e2e: -v, -count=1, -run ...
+TESTFLAGS ?=
+
+TOOL    = $(GO) tool -modfile=internal/tools/go.mod
+MODULES = . internal/tools internal/e2e/openaigo
+# The packages whose expected files a test writes anew.
+GOLDEN  = $(shell grep -rl --include='*_test.go' 'flag.Bool("update"' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
+
+.PHONY: build
+build: ## bin/gateway, a static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/gateway ./cmd/gateway
+
+.PHONY: test
+test: ## all tests but the end-to-end ones
+	$(GO) test $(TESTFLAGS) ./...
+
+.PHONY: race
+race: ## the same with the race detector
+	$(GO) test -race $(TESTFLAGS) ./...
+
+.PHONY: lint
+lint: ## golangci-lint, see .golangci.yml; the first time it takes two minutes to build it
+	$(TOOL) golangci-lint run ./...
+
+.PHONY: fmt
+fmt: ## format the Go files as lint wants them
+	$(TOOL) golangci-lint fmt
+
+.PHONY: fuzz
+fuzz: ## each fuzz target for FUZZTIME (10s)
+	@grep -r --include='*_test.go' -oE '^func Fuzz[A-Za-z0-9_]+' cmd internal | sort | sed 's/:func / /' | \
+	while read -r file target; do \
+		echo "$$target in $${file%/*}"; \
+		$(GO) test "./$${file%/*}" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
+	done
+
+.PHONY: bench
+bench: ## the benchmarks; compare two outputs with: go tool -modfile=internal/tools/go.mod benchstat
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: golden
+golden: ## rewrite the expected parts of golden files; read the diff
+	$(GO) test -count=1 $(GOLDEN) -update
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	for module in $(MODULES); do $(GO) -C $$module mod tidy || exit 1; done
+
+.PHONY: unchanged
+unchanged: ## fmt, tidy and golden leave no diff
+	.ci/unchanged $(MAKE) fmt tidy golden
+
+.PHONY: e2e-setup
+e2e-setup: ## install the SDKs that e2e drives into .cache
+	internal/e2e/setup.sh
+
+.PHONY: e2e
+e2e: e2e-setup ## the built binary against real SDKs and services
+	$(GO) test -tags e2e $(TESTFLAGS) ./internal/e2e/...
+
+# The data is as old as the version of golang.org/x/vulndb in internal/tools/go.mod, so that a commit's verdict stays.
+# To take today's: go -C internal/tools get golang.org/x/vulndb@latest
+.PHONY: vuln
+vuln: ## govulncheck, without asking its server
+	$(TOOL) govulncheck -db "file://$$(GO=$(GO) .ci/vulndb)" ./...
+
+.PHONY: cases
+cases: build ## the cases of ../shared against bin/gateway; .ci/cases-not-yet.txt lists those that may fail
+	GO=$(GO) .ci/cases bin/gateway
+
+.PHONY: image
+image: ## the container image, with docker or podman
+	@builder=; for b in docker podman; do if $$b info >/dev/null 2>&1; then builder=$$b; break; fi; done; \
+	if [ -z "$$builder" ]; then echo "no image was built: neither docker nor podman works here" >&2; exit 1; fi; \
+	$$builder build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' -t toolgate:'$(VERSION)' .
+
+.PHONY: check
+check: ## all that CI runs
+	.ci/run
