@@ -40,11 +40,7 @@ fmt: ## format the Go files as lint wants them
 
 .PHONY: fuzz
 fuzz: ## each fuzz target for FUZZTIME (10s)
-	@grep -r --include='*_test.go' -oE '^func Fuzz[A-Za-z0-9_]+' cmd internal | sort | sed 's/:func / /' | \
-	while read -r file target; do \
-		echo "$$target in $${file%/*}"; \
-		$(GO) test "./$${file%/*}" -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) || exit 1; \
-	done
+	GO=$(GO) .ci/fuzz $(FUZZTIME)
 
 .PHONY: bench
 bench: ## the benchmarks; compare two outputs with: go tool -modfile=internal/tools/go.mod benchstat

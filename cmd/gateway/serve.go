@@ -188,6 +188,9 @@ func (g *gateway) registerCommon() {
 }
 
 func (g *gateway) close() {
+	if g.tools != nil {
+		g.tools.Close()
+	}
 	for _, u := range g.upstreams {
 		u.Close()
 	}

@@ -311,7 +311,7 @@ func (c *completion) pass() error {
 // refuse passes a provider's refusal on as it came; any other failure is the gateway's own error.
 func (c *completion) refuse(err error, p *Error) error {
 	var e *upstream.Error
-	if errors.As(err, &e) && p.Body != nil {
+	if errors.As(err, &e) && e.Body != nil && (e.Kind == upstream.Refused || e.Kind == upstream.Busy) {
 		p.log(c.r.Context(), c.log, c.info)
 		return passRefusal(c.w, c.info, e)
 	}

@@ -114,7 +114,7 @@ func upstreamProblem(e *upstream.Error) *Error {
 		if p.Message == "" {
 			p.Message = fmt.Sprintf("the upstream refused the request (HTTP %d)", e.Status)
 		}
-		if gjson.GetBytes(e.Body, "error").IsObject() && json.Valid(e.Body) {
+		if json.Valid(e.Body) && gjson.ParseBytes(e.Body).IsObject() {
 			p.Body = e.Body
 		}
 	case upstream.Auth:
@@ -130,7 +130,7 @@ func upstreamProblem(e *upstream.Error) *Error {
 		p.Status, p.Code, p.Message = statusClientGone, "canceled", "the client left"
 	case upstream.Broken:
 		p.Message = "the upstream failed"
-		if e.Status >= 400 {
+		if e.Status >= 300 {
 			p.Message = fmt.Sprintf("the upstream failed (HTTP %d)", e.Status)
 		}
 		if e.Message != "" {

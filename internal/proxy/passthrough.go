@@ -18,6 +18,9 @@ var pure = map[string]bool{"completions": true, "embeddings": true, "moderations
 func (s *Server) pass(w http.ResponseWriter, r *http.Request) error {
 	i := info(r)
 	below := strings.TrimPrefix(r.URL.Path, "/v1/")
+	if below == "chat/completions" {
+		return errNoMethod
+	}
 	if !i.site.Endpoints.Has(r.Method, below) {
 		return errNoEndpoint
 	}

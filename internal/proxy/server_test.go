@@ -210,7 +210,7 @@ func TestBadRequestsGetAClearErrorAndLoseNothing(t *testing.T) {
 		{name: "an endpoint that is not listed", path: "/v1/vector_stores", body: `{}`, status: 404, code: "unknown_url", text: "server.passthrough"},
 		{name: "a path that climbs", path: "/v1/audio/../files", body: `{}`, status: 404, code: "unknown_url", text: "no such endpoint"},
 		{name: "an encoded path that climbs", path: "/v1/audio/%2e%2e/files", body: `{}`, status: 404, code: "unknown_url", text: "no such endpoint"},
-		{name: "another method", method: http.MethodPut, body: hi, status: 404, code: "unknown_url", text: "no such endpoint"},
+		{name: "another method", method: http.MethodPut, body: hi, status: 405, code: "method_not_allowed", text: "no such method"},
 		{name: "another path", path: "/nothing", method: http.MethodGet, status: 404, code: "unknown_url", text: "no such endpoint"},
 		{name: "a run that is not there", path: "/gateway/runs/run_x", method: http.MethodGet, status: 404, code: "run_not_found", text: "no such run"},
 	} {
@@ -253,6 +253,8 @@ func TestUpstreamFailuresBecomeErrors(t *testing.T) {
 		{"a refusal without JSON", 422, `nope`, 422, "", "refused the request (HTTP 422)"},
 		{"a limit", 429, `{"error":{"message":"slow down","code":"rate_limited"}}`, 429, "rate_limited", "slow down"},
 		{"a failure", 503, `{"error":{"message":"overloaded"}}`, 502, "upstream_error", "(HTTP 503): overloaded"},
+		{"a refusal in another shape", 422, `{"detail":[{"msg":"field required"}]}`, 422, "", ""},
+		{"a redirect", 302, ``, 502, "upstream_error", "(HTTP 302)"},
 		{"a page", 502, `<html>`, 502, "upstream_error", "(HTTP 502)"},
 		{"a page of status 200", 200, `<html>`, 502, "upstream_error", "the upstream failed"},
 		{"an empty answer", 200, strings.Replace(answer, "Hello.", "", 1), 502, "upstream_empty", "empty"},

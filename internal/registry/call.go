@@ -130,7 +130,8 @@ type Scope struct {
 	RunID   string
 	Key     string // the client's Idempotency-Key, else the run's id
 	CallID  string
-	Attempt int // which of the equal calls of the run it is, from 1
+	Caller  string // name of the key; cached results are for the same one alone
+	Attempt int    // which of the equal calls of the run it is, from 1
 
 	Conversation func() json.RawMessage // the run's messages so far; nil outside of a run
 }
@@ -144,7 +145,7 @@ func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error
 		call.IdempotencyKey = idempotencyKey(s, t.Name, p.args)
 	}
 	start := time.Now()
-	result, err := t.call(ctx, call)
+	result, err := v.set.result(ctx, t, call, s.Caller)
 	took := time.Since(start)
 	v.set.opts.Metrics.duration.WithLabelValues(t.Name).Observe(took.Seconds())
 	if err == nil {
@@ -157,6 +158,16 @@ func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error
 		return Observation{}, context.Cause(ctx)
 	}
 	return t.failed(v.set, tool.AsError(err), call), nil
+}
+
+// result is what a call brings, or what an equal call of the same caller has brought within the tool's cache.
+func (s *Set) result(ctx context.Context, t *Tool, c tool.Call, caller string) (tool.Result, error) {
+	ttl := time.Duration(t.config.Cache)
+	if ttl <= 0 {
+		return t.call(ctx, c)
+	}
+	key := string(tool.EncodeJSON([]any{t.Name, caller, c.Caller, c.Args}))
+	return s.cache.do(ctx, key, ttl, func(ctx context.Context) (tool.Result, error) { return t.call(ctx, c) })
 }
 
 // idempotencyKey tells one write call from every other, and is the same when it is made again.
@@ -225,7 +236,7 @@ func decodeJSON(b []byte) any {
 
 // Count is what the metrics learn of a call that the model made.
 func (v *View) Count(name string, o Observation) {
-	if v.set.byName[name] == nil {
+	if v.set.now.Load().byName[name] == nil {
 		name = "other"
 	}
 	v.set.opts.Metrics.calls.WithLabelValues(name, o.Class).Inc()

@@ -26,7 +26,7 @@ type Config struct {
 	Timeout      config.Duration        `yaml:"timeout" min:"1ms" doc:"Of one attempt, to the last byte."`
 	Retry        retry.Config           `yaml:"retry" doc:"Further attempts after timeout or unavailable."`
 	Idempotent   bool                   `yaml:"idempotent" doc:"The service behind a write tool honours the idempotency key."`
-	Cache        config.Duration        `yaml:"cache" later:"*" doc:"How long a result of a read serves equal calls of the same caller."`
+	Cache        config.Duration        `yaml:"cache" doc:"How long a result of a read serves equal calls of the same caller."`
 	MaxOutput    int                    `yaml:"max_output" min:"1" doc:"Characters of a result; more is cut."`
 	Bind         config.Map[Binding]    `yaml:"bind" doc:"Arguments that the gateway fills, unseen by the model: caller.NAME or a 'text'."`
 	Confirm      string                 `yaml:"confirm" enum:"none,user,approval" later:"user,approval" doc:"Who confirms a call before it runs."`

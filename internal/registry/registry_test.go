@@ -21,6 +21,7 @@ import (
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/globs"
 	"github.com/toolgate/toolgate/internal/mask"
+	"github.com/toolgate/toolgate/internal/schema"
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
@@ -91,7 +92,7 @@ func TestReadRefuses(t *testing.T) {
 		{"a bound argument that is no parameter", "a: {description: A., parameters: {level: integer}, bind: {levl: caller.level}, fake: x}", `did you mean "level"?`},
 		{"a binding that is no source", "a: {description: A., parameters: {level: integer}, bind: {level: level}, fake: x}", "want caller.NAME"},
 		{"confirm, which is not there yet", "a: {description: A., confirm: user, fake: x}", "not supported yet"},
-		{"cache, which is not there yet", "a: {description: A., cache: 1m, fake: x}", "not supported yet"},
+		{"cache of a write", "a: {description: A., effect: write, cache: 1m, fake: x}", "only a read can be cached"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, f := definitions(t, tt.yaml, nil)
@@ -425,5 +426,39 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	problems, err := testutil.GatherAndLint(reg)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("lint: %v, %v", problems, err)
+	}
+}
+
+func TestSourcesComeAndGo(t *testing.T) {
+	s := newSet(t, viewTools, nil)
+	empty, err := schema.Parse(json.RawMessage(`{"type":"object","properties":{"q":{"type":"string"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := func(name, id string, effect tool.Effect) Found {
+		return Found{Name: name, ID: id, Kind: "mcp", Description: "Of a server.", Schema: empty, Effect: effect, Breaker: "server:x", Tool: call(func(context.Context, tool.Call) (tool.Result, error) {
+			return tool.Result{Text: "from " + id}, nil
+		})}
+	}
+	before := s.View(1, map[string]any{"id": "a"})
+	s.Replace("x", []Found{found("x__b", "x__b", tool.Write), found("x__a", "x__a_long_name", tool.Read), found("zeta", "zeta", tool.Read), found("bad name", "y", tool.Read)})
+	if names(before) != "zeta alpha mike" {
+		t.Errorf("a view changed under way: %s", names(before))
+	}
+	after := s.View(1, map[string]any{"id": "a"})
+	if got := names(after); got != "zeta alpha mike x__a x__b" {
+		t.Errorf("tools = %s, want the file's first, then the source's by name", got)
+	}
+	list, _ := globs.Parse([]string{"*", "-x__a_long_name"})
+	if got := names(s.View(nil, nil, list)); got != "zeta mike x__b" {
+		t.Errorf("tools = %s: permissions look at the tool's own id", got)
+	}
+	got, err := after.Run(t.Context(), after.Prepare("x__a", json.RawMessage(`"{\"q\":\"1\"}"`)), Scope{})
+	if err != nil || got.Text != "from x__a_long_name" {
+		t.Errorf("Run() = %+v, %v", got, err)
+	}
+	s.Replace("x", nil)
+	if got := names(s.View(1, map[string]any{"id": "a"})); got != "zeta alpha mike" {
+		t.Errorf("tools = %s after the source has gone", got)
 	}
 }

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -89,11 +91,18 @@ func readTool(name string, n *config.Node, kinds []tool.Kind, named map[string]j
 	def.config.Check(at, def.spec)
 	def.common.checkErrors(def.spec.Params)
 	def.common.checkBind(def.spec.Params)
+	if def.spec.Effect == tool.Write && def.common.Cache > 0 {
+		n.FailKey("cache", cacheWrite)
+	}
 	if def.spec.Effect == tool.Write && def.common.Retry.Policy().Attempts > 1 && !def.common.Idempotent {
-		n.FailKey("retry", "a write tool is only tried again with `idempotent: true`, which says that its service honours the idempotency key")
+		n.FailKey("retry", writeRetry)
 	}
 	return def
 }
+
+const cacheWrite = "only a read can be cached: a write that is not made is not done"
+
+const writeRetry = "a write tool is only tried again with `idempotent: true`, which says that its service honours the idempotency key"
 
 func (d *definition) params() map[string]tool.Param {
 	params := map[string]tool.Param{}
@@ -151,19 +160,30 @@ type Options struct {
 	Definitions *Definitions
 }
 
-// Set is all tools of a configuration. Immutable; a reload makes a new one.
+// Set is all tools of a configuration: those of the file, which never change, and those of sources such as MCP servers,
+// which come and go. A reload makes a new one.
 type Set struct {
-	opts   Options
-	list   []*Tool // as the file has them
-	byName map[string]*Tool
-	views  sync.Map // viewKey → *View; bounded by keys × models
+	opts  Options
+	now   atomic.Pointer[snapshot]
+	cache *cache // made with the first tool that has one
 
+	mu       sync.Mutex
+	file     []*Tool                     // in the file's order
+	sources  map[string][]*Tool          // by source, each in the order of names
 	breakers map[string]*breaker.Breaker // by name; some tools share one
+}
+
+// snapshot is the tools at one time. Immutable but for the views that it keeps.
+type snapshot struct {
+	list   []*Tool
+	byName map[string]*Tool
+	views  sync.Map // key of a view → *View; bounded by keys × models
 }
 
 // Tool is one tool, ready to be called.
 type Tool struct {
-	Name   string
+	Name   string // as models call it
+	ID     string // as keys and models are permitted it; differs from Name where that had to be shortened
 	Kind   string
 	Effect tool.Effect
 	Ending tool.Ending // of a good result
@@ -178,19 +198,45 @@ type Tool struct {
 	slots        *semaphore.Weighted // nil without a limit
 }
 
-// NewSet makes the tools.
+// NewSet makes the tools of a file.
 func NewSet(o Options) (*Set, error) {
-	s := &Set{opts: o, byName: map[string]*Tool{}, breakers: map[string]*breaker.Breaker{}}
+	s := &Set{opts: o, sources: map[string][]*Tool{}, breakers: map[string]*breaker.Breaker{}}
 	for _, def := range o.Definitions.list {
 		t, err := s.newTool(def)
 		if err != nil {
 			return nil, fmt.Errorf("tool %s: %w", def.spec.Name, err)
 		}
-		s.list = append(s.list, t)
-		s.byName[t.Name] = t
-		o.Metrics.known(t.Name)
+		s.file = append(s.file, t)
 	}
+	s.publish()
 	return s, nil
+}
+
+// Close ends what the set runs by itself.
+func (s *Set) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cache != nil {
+		s.cache.close()
+	}
+}
+
+// publish makes what is in the set now what requests to come see.
+func (s *Set) publish() {
+	next := &snapshot{byName: map[string]*Tool{}}
+	lists := [][]*Tool{s.file}
+	for _, source := range slices.Sorted(maps.Keys(s.sources)) {
+		lists = append(lists, s.sources[source])
+	}
+	for _, t := range slices.Concat(lists...) {
+		if next.byName[t.Name] != nil {
+			s.opts.Logger.Warn("two tools have one name; the later one is left out", slog.String("tool", t.Name), slog.String("kind", t.Kind))
+			continue
+		}
+		next.list = append(next.list, t)
+		next.byName[t.Name] = t
+	}
+	s.now.Store(next)
 }
 
 func (s *Set) newTool(def *definition) (*Tool, error) {
@@ -198,9 +244,11 @@ func (s *Set) newTool(def *definition) (*Tool, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.opts.Metrics.known(def.spec.Name)
 	c := &def.common
 	t := &Tool{
 		Name:   def.spec.Name,
+		ID:     def.spec.Name,
 		Kind:   def.kind,
 		Effect: def.spec.Effect,
 		config: c,
@@ -215,6 +263,9 @@ func (s *Set) newTool(def *definition) (*Tool, error) {
 		t.Ending = e.Ending()
 	}
 	t.breaker = s.breakerOf(def)
+	if c.Cache > 0 && s.cache == nil {
+		s.cache = newCache()
+	}
 	if c.Concurrency > 0 {
 		t.slots = semaphore.NewWeighted(int64(c.Concurrency))
 	}
@@ -238,7 +289,7 @@ func (s *Set) newTool(def *definition) (*Tool, error) {
 func (s *Set) breakerOf(def *definition) *breaker.Breaker {
 	name := "tool:" + def.spec.Name
 	if shared, ok := def.config.(tool.BreakerSharer); ok {
-		name = shared.Breaker()
+		name = shared.SharedBreaker()
 	}
 	b := s.breakers[name]
 	if b == nil {
@@ -264,8 +315,8 @@ func declaration(name, description string, parameters json.RawMessage) []byte {
 	return append(b, '}', '}')
 }
 
-// All are the tools in the file's order.
-func (s *Set) All() []*Tool { return s.list }
+// All are the tools as they are now: those of the file, in its order, then those of each source.
+func (s *Set) All() []*Tool { return s.now.Load().list }
 
 // Declaration is the tool as a model sees it, a JSON text.
 func (t *Tool) Declaration() json.RawMessage { return t.declaration }

@@ -7,7 +7,7 @@ import (
 	"github.com/toolgate/toolgate/internal/suggest"
 )
 
-// View is what one caller and model see of a Set, and all that they can call. Immutable.
+// View is what one caller and model see of a Set at one time, and all that they can call. Immutable.
 type View struct {
 	set    *Set
 	caller map[string]any
@@ -19,14 +19,15 @@ type View struct {
 // View is what a caller with those fields sees where all lists choose a tool. key, if it is not nil, tells caller and
 // model apart and lets the view be kept; it must be from a configured, bounded set.
 func (s *Set) View(key any, caller map[string]any, lists ...globs.List) *View {
+	now := s.now.Load()
 	if key != nil {
-		if v, ok := s.views.Load(key); ok {
+		if v, ok := now.views.Load(key); ok {
 			return v.(*View)
 		}
 	}
 	v := s.newView(caller, func(t *Tool) bool {
 		for _, l := range lists {
-			if !l.Has(t.Name) {
+			if !l.Has(t.ID) {
 				return false
 			}
 		}
@@ -36,9 +37,9 @@ func (s *Set) View(key any, caller map[string]any, lists ...globs.List) *View {
 			}
 		}
 		return true
-	}, s.list)
+	}, now.list)
 	if key != nil {
-		s.views.Store(key, v)
+		now.views.Store(key, v)
 	}
 	return v
 }
@@ -65,7 +66,7 @@ func join(list []*Tool) []byte {
 
 // Narrow is the view with only those tools that the list chooses. It never adds one.
 func (v *View) Narrow(l globs.List) *View {
-	return v.set.newView(v.caller, func(t *Tool) bool { return l.Has(t.Name) }, v.list)
+	return v.set.newView(v.caller, func(t *Tool) bool { return l.Has(t.ID) || l.Has(t.Name) }, v.list)
 }
 
 // Without is the view without tools whose name the client declares itself.

@@ -166,7 +166,7 @@ type (
 	// Ender says that every good result ends the run.
 	Ender interface{ Ending() Ending }
 	// BreakerSharer names the breaker that the tool shares with others, such as that of their database.
-	BreakerSharer interface{ Breaker() string }
+	BreakerSharer interface{ SharedBreaker() string }
 )
 
 // Kind is a kind of tool, for the list in cmd/gateway.

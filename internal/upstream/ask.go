@@ -180,12 +180,20 @@ func (r Route) streamFailure(ctx context.Context, resp *http.Response, err error
 	switch {
 	case errors.As(err, &fault), errors.As(err, &reply):
 		return r.unreadable(resp, err)
+	case errors.Is(err, errNothing) && !isStream(resp):
+		return r.unreadable(resp, errors.New("the reply is neither a stream nor JSON"))
 	case errors.Is(err, errNothing):
 		return &Error{Upstream: r.client.name, Kind: Empty, Status: resp.StatusCode, Header: resp.Header, Err: err}
 	case errors.As(err, &client):
 		return &Error{Upstream: r.client.name, Kind: Canceled, Err: client.err}
 	}
 	return r.client.failure(ctx, err)
+}
+
+// isStream says whether a reply calls itself an event stream, or nothing at all.
+func isStream(resp *http.Response) bool {
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return kind == "" || kind == "text/event-stream"
 }
 
 // clientError is a failure of whoever takes the chunks.

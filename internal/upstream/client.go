@@ -204,6 +204,10 @@ func (c *Client) roundTrip(ctx context.Context, r call) (*http.Response, error) 
 		return nil, c.failure(ctx, err)
 	}
 	resp.Body = &idleBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, limit: c.idle}
+	if redirects(resp.StatusCode) { // not followed, and where it leads, perhaps inside, is nobody's business
+		_ = resp.Body.Close()
+		return nil, &Error{Upstream: c.name, Kind: Broken, Status: resp.StatusCode, Err: fmt.Errorf("redirected to %s", resp.Header.Get("Location"))}
+	}
 	if resp.StatusCode < 400 {
 		return resp, nil
 	}
@@ -216,6 +220,14 @@ func (c *Client) roundTrip(ctx context.Context, r call) (*http.Response, error) 
 		e.Kind = Refused // it is about the client's key, so it is the client's to read
 	}
 	return nil, e
+}
+
+func redirects(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
 }
 
 // header is the request's header.

@@ -277,7 +277,7 @@ func TestAskReadsStreams(t *testing.T) {
 		{"of garbage", events("{"), Broken, false},
 		{"of nothing", events("[DONE]"), Empty, false},
 		{"of nothing at all", events(), Empty, false},
-		{"that is a page", status(200, "<html>error</html>"), Empty, false},
+		{"that is a page", status(200, "<html>error</html>"), Broken, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, n := script(t, tt.reply)
