@@ -12,7 +12,7 @@ TESTFLAGS ?=
 TOOL    = $(GO) tool -modfile=internal/tools/go.mod
 MODULES = . internal/tools internal/e2e/openaigo
 # The packages whose expected files a test writes anew.
-GOLDEN  = $(shell grep -rl --include='*_test.go' 'flag.Bool("update"' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+GOLDEN  = $(shell grep -rl --include='*_test.go' '"update", false' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 .PHONY: help
 help: ## list the targets

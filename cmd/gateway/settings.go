@@ -109,8 +109,9 @@ func check(f *config.File) (*checked, error) {
 	c.checkListen(root)
 	c.secrets = f.Secrets()
 	if len(f.Problems()) == 0 {
-		c.tools.CheckSecrets(c.Tools, c.secrets)
-		c.tools.CheckTime(c.Tools, c.limits.Time)
+		c.tools.CheckSecrets(c.secrets)
+		c.tools.CheckTime(c.limits.Time)
+		c.tools.Advise(root)
 	}
 	if c.Budget.AnswerReserve != nil && c.limits.Time > 0 && c.limits.Reserve >= c.limits.Time {
 		root.Get("budget").FailKey("answer_reserve", "want less than max_seconds (%s), of which it is a part", c.limits.Time)

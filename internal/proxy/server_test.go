@@ -68,7 +68,7 @@ func newFixture(t *testing.T, c fixtureConfig, up, tools http.HandlerFunc) *fixt
 	t.Cleanup(service.Close)
 
 	reg := prometheus.NewRegistry()
-	logger := slog.New(slog.NewTextHandler(io.Discard, nil))
+	logger := slog.New(slog.DiscardHandler)
 	changed := func(string, breaker.State) {}
 	uc := &upstream.Config{}
 	decode(t, "base_url: "+provider.URL+"/v1\napi_key: sk-operator\nretry: {attempts: 1}\n", uc)
@@ -437,7 +437,7 @@ func TestPanicIsAnErrorReply(t *testing.T) {
 		panic("secret inside")
 	})))))
 	defer front.Close()
-	resp, err := http.Get(front.URL) //nolint:noctx // a test
+	resp, err := http.Get(front.URL)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ type kept struct {
 func newCache() *cache {
 	return &cache{flights: map[string]*flight{}, kept: otter.Must(&otter.Options[string, kept]{
 		MaximumWeight:    maxCache,
-		Weigher:          func(key string, v kept) uint32 { return uint32(min(len(key)+len(v.result.Text)+64, 1<<30)) }, //nolint:gosec // bounded
+		Weigher:          func(key string, v kept) uint32 { return uint32(min(len(key)+len(v.result.Text)+64, 1<<30)) },
 		ExpiryCalculator: otter.ExpiryCreatingFunc(func(e otter.Entry[string, kept]) time.Duration { return e.Value.ttl }),
 	})}
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -63,7 +63,7 @@ func newSet(t *testing.T, yaml string, do call, change ...func(*Options)) *Set {
 	if p := f.Problems(); p != nil {
 		t.Fatal(p)
 	}
-	o := Options{Definitions: d, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)), Metrics: NewMetrics(prometheus.NewRegistry()), Mask: mask.New([]string{"s3cr3t"})}
+	o := Options{Definitions: d, Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(prometheus.NewRegistry()), Mask: mask.New([]string{"s3cr3t"})}
 	for _, c := range change {
 		c(&o)
 	}
@@ -109,8 +109,8 @@ a: {description: Asks api.internal for it., fake: x}
 b: {description: Uses s3cr3t-key., fake: x}
 c: {description: Fine., fake: x, timeout: 40s, retry: 1}
 `, nil)
-	d.CheckSecrets(f.Root(), []string{"s3cr3t-key"})
-	d.CheckTime(f.Root(), time.Minute)
+	d.CheckSecrets([]string{"s3cr3t-key"})
+	d.CheckTime(time.Minute)
 	problems := f.Problems().Error()
 	for _, want := range []string{":2:", "names the tool's own host", ":3:", "holds a configured secret"} {
 		if !strings.Contains(problems, want) {
@@ -460,5 +460,47 @@ func TestSourcesComeAndGo(t *testing.T) {
 	s.Replace("x", nil)
 	if got := names(s.View(1, map[string]any{"id": "a"})); got != "zeta alpha mike" {
 		t.Errorf("tools = %s after the source has gone", got)
+	}
+}
+
+func TestAdvice(t *testing.T) {
+	const good = "description: Looks up the state of an order by its number., fake: x, parameters: {number: {type: string, description: The number.}}"
+	for _, tt := range []struct{ name, yaml, want string }{
+		{"nothing to say", "lookup_order: {" + good + "}", ""},
+		{"a short description", "lookup_order: {description: Orders., fake: x}", "short-description"},
+		{"a name that says nothing", "func1: {" + good + "}", "placeholder-name"},
+		{"a parameter without description", "lookup_order: {description: Looks up the state of an order., fake: x, parameters: {number: string}}", "undescribed-parameter"},
+		{"not one that says it by other means", "lookup_order: {description: Looks up the state of an order., fake: x, parameters: {number: {type: string, format: date}, state: {enum: [a, b]}}}", ""},
+		{"a bound parameter is nobody's business", "lookup_order: {description: Looks up the state of an order., fake: x, parameters: {data: string}, bind: {data: \"'x'\"}}", ""},
+		{"a vague name", "lookup_order: {description: Looks up the state of an order., fake: x, parameters: {data: {type: string, description: D.}}}", "vague-parameter"},
+		{"a write of one free text", "save_order: {description: Saves the order of a customer., effect: write, idempotent: true, fake: x, parameters: {order: {type: string, description: D.}}}", "free-text"},
+		{"an action", "orders: {description: Does something with an order., fake: x, parameters: {action: {enum: [get, drop]}}}", "action-enum"},
+		{"an unguarded write", "save_order: {description: Saves the order of a customer., effect: write, fake: x}", "unguarded-write"},
+		{"two that are alike", "lookup_order: {" + good + "}\nlookup_orders: {" + good + "}", "similar-tools"},
+		{"switched off", "# toolgate: allow short-description\nlookup_order: {description: Orders., fake: x}", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := config.Parse("tools.yaml", ".", []byte("tools:\n  "+strings.ReplaceAll(tt.yaml, "\n", "\n  ")), func(string) (string, bool) { return "", false })
+			Read(f.Root().Get("tools"), kindsOf(nil), nil).Advise(f.Root())
+			if p := f.Problems(); p != nil {
+				t.Fatal(p)
+			}
+			w := f.Warnings()
+			if (w != nil) != (tt.want != "") || tt.want != "" && !strings.Contains(w.Error(), tt.want+": ") || len(w) > 1 {
+				t.Errorf("warnings = %v, want one of %q", w, tt.want)
+			}
+		})
+	}
+}
+
+func TestAdviceOfManyTools(t *testing.T) {
+	yaml := "tools:\n"
+	for i := range manyTools + 1 {
+		yaml += fmt.Sprintf("  tool_of_kind_%d: {description: %q, fake: x}\n", i, strings.Repeat(string(rune('a'+i)), 4)+" is what this "+strings.Repeat(string(rune('b'+i)), 3)+" does")
+	}
+	f := config.Parse("tools.yaml", ".", []byte(yaml), func(string) (string, bool) { return "", false })
+	Read(f.Root().Get("tools"), kindsOf(nil), nil).Advise(f.Root())
+	if w := f.Warnings(); w == nil || !strings.Contains(w.Error(), "many-tools: 21 tools") {
+		t.Errorf("warnings = %v", w)
 	}
 }

@@ -28,6 +28,7 @@ type Definitions struct {
 }
 
 type definition struct {
+	at     *config.Node // the mapping that it is an entry of
 	spec   tool.Spec
 	common Config
 	kind   string
@@ -39,19 +40,30 @@ type definition struct {
 // refer to. It does no I/O but for files that parameters name.
 func Read(n *config.Node, kinds []tool.Kind, named map[string]json.RawMessage) *Definitions {
 	d := &Definitions{}
+	d.Add(n, kinds, named)
+	return d
+}
+
+// Add reads a further mapping of tools, such as that made of an OpenAPI document.
+func (d *Definitions) Add(n *config.Node, kinds []tool.Kind, named map[string]json.RawMessage) {
 	if n != nil && n.Kind() != config.Mapping && n.Kind() != config.Null {
 		n.Fail("want a mapping of tool names to tools")
-		return d
+		return
 	}
 	for _, name := range n.Keys() {
 		if !toolName.MatchString(name) {
 			n.FailKey(name, "%q is no name for a tool: want 1 to 64 of a-z, A-Z, 0-9, _ and -", name)
 		}
+		for _, other := range d.list {
+			if other.spec.Name == name {
+				n.FailKey(name, "another tool has the name %q", name)
+			}
+		}
 		if def := readTool(name, n.Get(name), kinds, named); def != nil {
+			def.at = n
 			d.list = append(d.list, def)
 		}
 	}
-	return d
 }
 
 func readTool(name string, n *config.Node, kinds []tool.Kind, named map[string]json.RawMessage) *definition {
@@ -115,10 +127,10 @@ func (d *definition) params() map[string]tool.Param {
 
 // CheckSecrets reports tools whose description or schema would tell the model a secret or the host of their own
 // service.
-func (d *Definitions) CheckSecrets(n *config.Node, secrets []string) {
+func (d *Definitions) CheckSecrets(secrets []string) {
 	for _, def := range d.list {
 		seen := def.common.Description + " " + string(def.schema.JSON())
-		at := n.Get(def.spec.Name)
+		at := def.at.Get(def.spec.Name)
 		for _, s := range secrets {
 			if len(s) > 3 && strings.Contains(seen, s) {
 				at.FailKey("description", "the description or a parameter holds a configured secret, which the model would read")
@@ -139,12 +151,12 @@ func (d *Definitions) CheckSecrets(n *config.Node, secrets []string) {
 func telling(host string) bool { return strings.ContainsAny(host, ".:") }
 
 // CheckTime warns of tools whose attempts and back-off together do not fit into a run.
-func (d *Definitions) CheckTime(n *config.Node, run time.Duration) {
+func (d *Definitions) CheckTime(run time.Duration) {
 	for _, def := range d.list {
 		p := def.common.Retry.Policy()
 		total := time.Duration(def.common.Timeout)*time.Duration(max(p.Attempts, 1)) + p.Waits()
 		if total >= run {
-			n.Get(def.spec.Name).Warn("its attempts and back-off may take %s, which is not below max_seconds (%s): a slow service ends the run", total, run)
+			def.at.Get(def.spec.Name).Warn("its attempts and back-off may take %s, which is not below max_seconds (%s): a slow service ends the run", total, run)
 		}
 	}
 }

@@ -26,10 +26,16 @@ type Found struct {
 	Breaker     string // shared by all tools of the source
 }
 
-// Config, of a tool that is made already.
-func (f Found) DefaultEffect() tool.Effect                   { return f.Effect }
-func (f Found) Check(*config.Node, tool.Spec)                {}
-func (f Found) Hosts() []string                              { return nil }
+// DefaultEffect is the effect that the source told.
+func (f Found) DefaultEffect() tool.Effect { return f.Effect }
+
+// Check has nothing to report: the tool is made already.
+func (f Found) Check(*config.Node, tool.Spec) {}
+
+// Hosts are none, as for Check.
+func (f Found) Hosts() []string { return nil }
+
+// Build is the tool that the source made.
 func (f Found) Build(tool.Spec, tool.Env) (tool.Tool, error) { return f.Tool, nil }
 
 // SharedBreaker is the source's breaker.

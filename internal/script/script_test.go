@@ -24,7 +24,7 @@ func serve(t *testing.T, yaml string) *httptest.Server {
 
 func post(t *testing.T, s *httptest.Server, body string) (int, http.Header, string) {
 	t.Helper()
-	resp, err := s.Client().Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(body)) //nolint:noctx // a test
+	resp, err := s.Client().Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,9 +75,9 @@ conversations:
   - turns: [{text: "What?"}]
 `)
 	for body, want := range map[string]string{
-		`{"model":"m","messages":[{"role":"user","content":"code 42"}]}`:                                                                                   `"{\"code\":\"42\"}"`,
-		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"tool","content":"x"}]}`:                                `42: x`,
-		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"user","content":"hello"}]}`:                            `What?`,
+		`{"model":"m","messages":[{"role":"user","content":"code 42"}]}`:                                                                                    `"{\"code\":\"42\"}"`,
+		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"tool","content":"x"}]}`:                                 `42: x`,
+		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"user","content":"hello"}]}`:                             `What?`,
 		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"assistant"},{"role":"tool","content":"the last one"}]}`: `42: the last one`,
 	} {
 		if _, _, got := post(t, s, body); !strings.Contains(got, want) {
@@ -111,7 +111,7 @@ func TestStreams(t *testing.T) {
 
 func TestModels(t *testing.T) {
 	s := serve(t, `{model: own, replies: [{text: x}]}`)
-	resp, err := s.Client().Get(s.URL + "/v1/models") //nolint:noctx // a test
+	resp, err := s.Client().Get(s.URL + "/v1/models")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func (c *Config) readFile(n *config.Node) {
 }
 
 func (c *Config) readCSV(path string) error {
-	f, err := os.Open(path) //nolint:gosec // the operator's own file
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
