@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"time"
@@ -90,7 +89,8 @@ type gateway struct {
 	registry  *prometheus.Registry
 	upstreams map[string]*upstream.Client
 	tools     *registry.Set
-	transport *http.Transport
+	transport *tellingTransport
+	site      *proxy.Site
 	server    *proxy.Server
 }
 
@@ -101,7 +101,7 @@ func newGateway(c *checked) (*gateway, error) {
 		log:       newLogger(c.Log, masker),
 		registry:  prometheus.NewRegistry(),
 		upstreams: map[string]*upstream.Client{},
-		transport: httptool.NewTransport(),
+		transport: &tellingTransport{Transport: httptool.NewTransport()},
 	}
 	g.registerCommon()
 	breakers := breaker.NewMetrics(g.registry)
@@ -126,22 +126,22 @@ func newGateway(c *checked) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	site, err := g.site(c, masker)
-	if err != nil {
+	if g.site, err = g.newSite(c, masker); err != nil {
 		return nil, err
 	}
-	g.server = proxy.New(site, proxy.Options{
+	g.server = proxy.New(g.site, proxy.Options{
 		Logger:   g.log,
 		Metrics:  proxy.NewMetrics(g.registry),
 		Gatherer: g.registry,
 		Store:    trace.NewStore(c.Trace.Keep, time.Duration(c.Trace.TTL)),
+		Version:  version,
 		OpenAPI:  toolgate.OpenAPI,
 	})
 	return g, nil
 }
 
-// site is the part of a configuration that requests are served by.
-func (g *gateway) site(c *checked, masker *mask.Masker) (*proxy.Site, error) {
+// newSite is the part of a configuration that requests are served by.
+func (g *gateway) newSite(c *checked, masker *mask.Masker) (*proxy.Site, error) {
 	endpoints, err := proxy.NewEndpoints(c.Server.Passthrough)
 	if err != nil {
 		return nil, err
@@ -154,6 +154,7 @@ func (g *gateway) site(c *checked, masker *mask.Masker) (*proxy.Site, error) {
 		Streaming:    c.Streaming,
 		MaxBody:      int64(c.Server.MaxBody),
 		MaxInflight:  c.Server.MaxInflight,
+		MCP:          c.Server.MCP,
 		CORSOrigins:  c.Server.CORSOrigins,
 		TraceContent: c.Trace.Content,
 		Mask:         masker,

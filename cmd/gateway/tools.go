@@ -4,11 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/globs"
+	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/registry"
 )
 
@@ -18,85 +26,182 @@ func toolsCommand() *cobra.Command {
 
 func toolsListCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "list",
-		Short:   "List the tools as models see them",
-		Example: "  gateway tools list -c gateway.yaml",
+		Use:   "list",
+		Short: "List the tools as models see them, with what each costs in every request",
+		Long: `List the tools as models see them, with what each costs in every request.
+
+Tokens are estimated, at four characters each; what a provider counts differs by some.`,
+		Example: "  gateway tools list -c gateway.yaml\n  gateway tools list --model assistant --key web",
 		Args:    cobra.NoArgs,
 	}
 	path := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the declarations as a request has them")
+	model := cmd.Flags().String("model", "", "only what this model sees")
+	key := cmd.Flags().String("key", "", "only what the caller with this key, by its name, may use")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		g, err := gatewayOf(*path)
 		if err != nil {
 			return err
 		}
 		defer g.close()
-		out := cmd.OutOrStdout()
+		list, err := g.seen(*model, *key)
+		if err != nil {
+			return err
+		}
 		if *asJSON {
-			list := []json.RawMessage{}
-			for _, t := range g.tools.All() {
-				list = append(list, t.Declaration())
-			}
-			e := json.NewEncoder(out)
-			e.SetEscapeHTML(false)
-			e.SetIndent("", "  ")
-			return e.Encode(list)
+			return printDeclarations(cmd.OutOrStdout(), list)
 		}
-		w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "NAME\tKIND\tEFFECT\tBYTES\tDESCRIPTION")
-		for _, t := range g.tools.All() {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", t.Name, t.Kind, t.Effect, len(t.Declaration()), registry.Cut(t.Description(), 60))
-		}
-		return w.Flush()
+		return printTools(cmd.OutOrStdout(), list)
 	}
 	return cmd
+}
+
+// seen are the tools that a model and a key see; without names all tools.
+func (g *gateway) seen(model, key string) ([]*registry.Tool, error) {
+	if model == "" && key == "" {
+		return g.tools.All(), nil
+	}
+	var lists []globs.List
+	if model != "" {
+		m := g.site.Models.Find(model)
+		if m == nil {
+			return nil, usageError{fmt.Errorf("there is no model %q", model)}
+		}
+		lists = append(lists, m.Tools)
+	}
+	var fields map[string]any
+	if key != "" {
+		caller := g.site.Keys.Named(key)
+		if caller == nil {
+			return nil, usageError{fmt.Errorf("there is no key with the name %q", key)}
+		}
+		fields = caller.Fields
+		lists = append(lists, caller.Tools)
+	}
+	return g.tools.View(nil, fields, lists...).Tools(), nil
+}
+
+func printDeclarations(out io.Writer, tools []*registry.Tool) error {
+	list := []json.RawMessage{}
+	for _, t := range tools {
+		list = append(list, t.Declaration())
+	}
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(list)
+}
+
+// tokens is about how many tokens a text is.
+func tokens(text []byte) int { return (len(text) + 3) / 4 }
+
+func printTools(out io.Writer, tools []*registry.Tool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tKIND\tEFFECT\tTOKENS\tDESCRIPTION")
+	total := 0
+	for _, t := range tools {
+		n := tokens(t.Declaration())
+		total += n
+		first, _, _ := strings.Cut(t.Description(), "\n")
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", t.Name, t.Kind, t.Effect, n, shorten(first, 60))
+	}
+	fmt.Fprintf(w, "%d tools\t\t\t%d\tin each request\n", len(tools), total)
+	return w.Flush()
+}
+
+// shorten cuts a text to fit a column.
+func shorten(s string, limit int) string {
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return s
 }
 
 func toolsCallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call NAME [ARGUMENTS]",
-		Short: "Call a tool with a JSON object of arguments, and print what a model would read",
-		Long: `Call a tool with a JSON object of arguments, and print what a model would read.
+		Short: "Call a tool for real with a JSON object of arguments, and print what a model would read",
+		Long: `Call a tool for real with a JSON object of arguments, and print what a model would read.
 
-The arguments are read, checked and completed as in a run. Exit code 1 when the call failed.`,
-		Example: `  gateway tools call lookup_cep '{"cep":"01001000"}' -c gateway.yaml`,
-		Args:    cobra.RangeArgs(1, 2),
+The arguments are read, checked and completed as in a run. What was sent, with secrets masked, and the time it took go
+to stderr. Exit code 1 when the call failed.`,
+		Example: `  gateway tools call lookup_cep '{"cep":"01001000"}' -c gateway.yaml
+  gateway tools call find_docs '{"q":"leave"}' --caller level=2`,
+		Args: cobra.RangeArgs(1, 2),
 	}
 	path := configFlag(cmd)
-	caller := cmd.Flags().StringToString("caller", nil, "fields of the caller that tools bind, such as id=web")
+	caller := cmd.Flags().StringToString("caller", nil, "fields of the caller that tools bind, such as id=web; a number or boolean is one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		g, err := gatewayOf(*path)
 		if err != nil {
 			return err
 		}
 		defer g.close()
-		fields := map[string]any{}
-		for k, v := range *caller {
-			fields[k] = v
-		}
-		arguments := json.RawMessage("{}")
+		arguments := ""
 		if len(args) == 2 {
-			arguments, _ = json.Marshal(args[1]) // a string always marshals
+			arguments = args[1]
 		}
-		if err := lacksCaller(g.tools, args[0], fields); err != nil {
-			return err
-		}
-		p := g.tools.View(nil, fields).Prepare(args[0], arguments)
-		seen := registry.Observation{}
-		if p.Refusal != nil {
-			seen = *p.Refusal
-		} else if seen, err = g.tools.View(nil, fields).Run(cmd.Context(), p, registry.Scope{RunID: "cli", Key: "cli-" + time.Now().Format(time.RFC3339Nano), Attempt: 1}); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(cmd.OutOrStdout(), seen.Text); err != nil {
-			return err
-		}
-		if !seen.OK() {
-			return errors.New("the call failed: " + string(seen.Code))
-		}
-		return nil
+		return g.call(cmd, args[0], arguments, callerFields(*caller))
 	}
 	return cmd
+}
+
+// callerFields are fields of the command line, in the types that a key's would have.
+func callerFields(given map[string]string) map[string]any {
+	fields := map[string]any{}
+	for k, v := range given {
+		switch {
+		case v == "true" || v == "false":
+			fields[k] = v == "true"
+		case json.Valid([]byte(v)) && v[0] != '"' && v[0] != '{' && v[0] != '[' && v != "null":
+			fields[k] = json.Number(v)
+		default:
+			fields[k] = v
+		}
+	}
+	return fields
+}
+
+// call calls a tool as a run would, and prints what was sent and what came of it.
+func (g *gateway) call(cmd *cobra.Command, name, arguments string, fields map[string]any) error {
+	if err := lacksCaller(g.tools, name, fields); err != nil {
+		return err
+	}
+	view := g.tools.View(nil, fields)
+	p := view.Prepare(name, json.RawMessage(chat.Quote(arguments)))
+	if p.Refusal != nil {
+		fmt.Fprintln(cmd.OutOrStdout(), p.Refusal.Text)
+		return errors.New("the call failed: " + string(p.Refusal.Code))
+	}
+	g.transport.tell = func(r *http.Request, body []byte) { tellRequest(cmd.ErrOrStderr(), g.site.Mask, r, body) }
+	start := time.Now()
+	seen, err := view.Run(cmd.Context(), p, registry.Scope{RunID: "cli", Key: "cli-" + start.Format(time.RFC3339Nano), Attempt: 1})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "took %s\n", time.Since(start).Round(time.Millisecond))
+	if _, err := fmt.Fprintln(cmd.OutOrStdout(), seen.Text); err != nil {
+		return err
+	}
+	if !seen.OK() {
+		return errors.New("the call failed: " + string(seen.Code))
+	}
+	return nil
+}
+
+// tellRequest prints a request as it was sent, without secrets.
+func tellRequest(out io.Writer, m *mask.Masker, r *http.Request, body []byte) {
+	fmt.Fprintf(out, "sent %s %s\n", r.Method, m.Text(r.URL.String()))
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		value := strings.Join(r.Header[name], ", ")
+		if name == "Authorization" || name == "Cookie" {
+			value = mask.Mask
+		}
+		fmt.Fprintf(out, "     %s: %s\n", name, m.Text(value))
+	}
+	if len(body) > 0 {
+		fmt.Fprintf(out, "     %s\n", m.Text(shorten(string(body), 2000)))
+	}
 }
 
 // lacksCaller tells which fields of the caller a tool needs before it is offered.

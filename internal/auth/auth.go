@@ -156,6 +156,16 @@ func (k *Keys) Names() []string {
 	return names
 }
 
+// Named is the caller of the key with that name, nil where there is none.
+func (k *Keys) Named(name string) *Caller {
+	for _, key := range k.keys {
+		if key.caller.Name == name {
+			return key.caller
+		}
+	}
+	return nil
+}
+
 // Caller is who has the token. Its error is ErrUnknown. Every known key is compared, in constant time and by its hash,
 // so that the time taken says nothing about any key.
 func (k *Keys) Caller(token string) (*Caller, error) {

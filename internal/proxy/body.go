@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -43,6 +44,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	}
 	return body, nil
 }
+
+// bodyOf is a body that has been read, to be read again.
+func bodyOf(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
 
 func tooLarge(limit int64) error {
 	return &Error{

@@ -15,6 +15,7 @@ type Config struct {
 	AdminListen    string          `yaml:"admin_listen" doc:"Address for metrics, readiness, /gateway/* and pprof alone; without it they are on listen."`
 	MaxBody        config.Size     `yaml:"max_body" min:"1" doc:"Largest request body; larger is 413."`
 	Passthrough    []string        `yaml:"passthrough" doc:"Endpoints below /v1 that are passed through, such as embeddings, audio/* or POST responses."`
+	MCP            bool            `yaml:"mcp" doc:"Serve the tools to MCP clients too, at /mcp."`
 	MaxInflight    int             `yaml:"max_inflight" min:"1" doc:"Requests at once; more get 503 with Retry-After."`
 	ShutdownGrace  config.Duration `yaml:"shutdown_grace" doc:"How long running requests may end after SIGTERM."`
 	CORSOrigins    []string        `yaml:"cors_origins" doc:"Origins of browsers that may call."`
@@ -27,6 +28,7 @@ func (c *Config) SetDefaults() {
 		Listen:        "127.0.0.1:8080",
 		MaxBody:       20 << 20,
 		Passthrough:   []string{"completions", "embeddings", "moderations", "audio/*", "images/*", "rerank", "POST responses", "models"},
+		MCP:           true,
 		MaxInflight:   1024,
 		ShutdownGrace: config.Duration(30 * time.Second),
 	}

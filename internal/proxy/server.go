@@ -33,6 +33,7 @@ type Site struct {
 	MaxInflight  int
 	CORSOrigins  []string
 	TraceContent bool
+	MCP          bool // serve the tools at /mcp
 	Mask         *mask.Masker
 }
 
@@ -42,6 +43,7 @@ type Options struct {
 	Metrics  *Metrics
 	Gatherer prometheus.Gatherer
 	Store    *trace.Store
+	Version  string // told to MCP clients
 	OpenAPI  []byte // served at /openapi.yaml; without it that is 404
 }
 
@@ -75,6 +77,7 @@ const (
 	routeChat   = "chat"
 	routeModels = "models"
 	routePass   = "passthrough"
+	routeMCP    = "mcp"
 	routeAdmin  = "admin"
 	routeHealth = "health"
 )
@@ -99,6 +102,11 @@ func (s *Server) Handler(admin bool) http.Handler {
 		r.HandleFunc("/*", s.routed(routePass, s.pass))
 		r.NotFound(s.routed(routePass, s.pass))
 		r.MethodNotAllowed(s.routed(routePass, s.pass))
+	})
+	r.Group(func(r chi.Router) {
+		r.Use(s.authenticate)
+		r.Use(s.inflight)
+		r.Post("/mcp", s.mcp(s.mcpHandler())) // no session, so nothing to GET or DELETE
 	})
 	s.health(r)
 	if admin {

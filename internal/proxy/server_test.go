@@ -115,7 +115,7 @@ func newFixture(t *testing.T, c fixtureConfig, up, tools http.HandlerFunc) *fixt
 	s := New(&Site{
 		Keys: auth.NewKeys(&c.keys), Models: models.NewTable(list, upstream.NewRoutes(upstream.NewRoute(client, "", 0))), Tools: set,
 		Endpoints: endpoints, Streaming: c.stream, MaxBody: int64(c.server.MaxBody), MaxInflight: c.server.MaxInflight,
-		CORSOrigins: c.server.CORSOrigins, Mask: mask.New([]string{"sk-operator"}),
+		CORSOrigins: c.server.CORSOrigins, MCP: true, Mask: mask.New([]string{"sk-operator"}),
 	}, Options{Logger: logger, Metrics: NewMetrics(reg), Gatherer: reg, Store: store})
 	front := httptest.NewServer(s.Handler(true))
 	t.Cleanup(front.Close)

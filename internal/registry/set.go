@@ -203,7 +203,8 @@ type Tool struct {
 	config       *Config
 	schema       *schema.Schema
 	impl         tool.Tool
-	declaration  []byte   // as it stands in a request's tools
+	declaration  []byte // as it stands in a request's tools
+	parameters   json.RawMessage
 	callerFields []string // without which it is not offered
 	policy       retry.Policy
 	breaker      *breaker.Breaker
@@ -293,7 +294,8 @@ func (s *Set) newTool(def *definition) (*Tool, error) {
 	}
 	slices.Sort(t.callerFields)
 	t.callerFields = slices.Compact(t.callerFields)
-	t.declaration = declaration(t.Name, c.Description, def.schema.Hide(bound...).JSON())
+	t.parameters = def.schema.Hide(bound...).JSON()
+	t.declaration = declaration(t.Name, c.Description, t.parameters)
 	return t, nil
 }
 
@@ -341,3 +343,6 @@ func (t *Tool) Description() string { return t.config.Description }
 
 // CallerFields are the fields of the caller without which the tool is not offered.
 func (t *Tool) CallerFields() []string { return t.callerFields }
+
+// Parameters is the JSON Schema of the arguments that callers see.
+func (t *Tool) Parameters() json.RawMessage { return t.parameters }
