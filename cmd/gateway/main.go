@@ -65,7 +65,7 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(serveCommand(), validateCommand(), schemaCommand(), toolsCommand(), mockCommand(), demoCommand(), keyCommand(), versionCommand())
+	cmd.AddCommand(serveCommand(), validateCommand(), schemaCommand(), toolsCommand(), testCommand(), mockCommand(), demoCommand(), keyCommand(), versionCommand())
 	return cmd
 }
 

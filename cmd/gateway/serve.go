@@ -90,14 +90,19 @@ type gateway struct {
 	upstreams map[string]*upstream.Client
 	tools     *registry.Set
 	transport *tellingTransport
+	stubs     *stubs // nil but for gateway test
 	site      *proxy.Site
 	server    *proxy.Server
 }
 
-// newGateway wires what a checked configuration asks for. It starts no goroutine and opens no connection.
-func newGateway(c *checked) (*gateway, error) {
+// newGateway wires what a checked configuration asks for. It opens no connection.
+func newGateway(c *checked) (*gateway, error) { return newGatewayWith(c, nil) }
+
+// newGatewayWith is newGateway with stubs that may stand in for tools.
+func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 	masker := mask.New(c.secrets)
 	g := &gateway{
+		stubs:     s,
 		log:       newLogger(c.Log, masker),
 		registry:  prometheus.NewRegistry(),
 		upstreams: map[string]*upstream.Client{},
@@ -114,7 +119,7 @@ func newGateway(c *checked) (*gateway, error) {
 		g.upstreams[name] = client
 	}
 	var err error
-	g.tools, err = registry.NewSet(registry.Options{
+	options := registry.Options{
 		Env:         tool.Env{Transport: g.transport},
 		TextErrors:  c.ErrorFormat == "text",
 		Mask:        masker,
@@ -122,8 +127,11 @@ func newGateway(c *checked) (*gateway, error) {
 		Metrics:     registry.NewMetrics(g.registry),
 		OnBreaker:   breakers.Changed,
 		Definitions: c.tools,
-	})
-	if err != nil {
+	}
+	if s != nil {
+		options = s.options(options)
+	}
+	if g.tools, err = registry.NewSet(options); err != nil {
 		return nil, err
 	}
 	if g.site, err = g.newSite(c, masker); err != nil {

@@ -170,6 +170,10 @@ type Options struct {
 	Metrics     *Metrics     // required
 	OnBreaker   func(string, breaker.State)
 	Definitions *Definitions
+	// EnvOf, if it is not nil, is the Env of a tool in place of Env, and Wrap what is put around each tool; both are for
+	// commands that look into calls or stand in for them.
+	EnvOf func(tool string) tool.Env
+	Wrap  func(name string, t tool.Tool) tool.Tool
 }
 
 // Set is all tools of a configuration: those of the file, which never change, and those of sources such as MCP servers,
@@ -253,9 +257,16 @@ func (s *Set) publish() {
 }
 
 func (s *Set) newTool(def *definition) (*Tool, error) {
-	impl, err := def.config.Build(def.spec, s.opts.Env)
+	env := s.opts.Env
+	if s.opts.EnvOf != nil {
+		env = s.opts.EnvOf(def.spec.Name)
+	}
+	impl, err := def.config.Build(def.spec, env)
 	if err != nil {
 		return nil, err
+	}
+	if s.opts.Wrap != nil {
+		impl = s.opts.Wrap(def.spec.Name, impl)
 	}
 	s.opts.Metrics.known(def.spec.Name)
 	c := &def.common

@@ -236,6 +236,13 @@ func (p player) message() map[string]any {
 	return m
 }
 
+// Reply is the turn as the reply to request n, of which a call without an id gets one.
+func (t *Turn) Reply(n int, req *chat.Request) []byte {
+	user, tool, _ := lastOf(req.Member("messages"))
+	p := player{turn: t, values: map[string]string{"user": user, "tool": tool}, id: fmt.Sprintf("chatcmpl-%d", n), model: req.Model, n: int64(n)}
+	return p.reply()
+}
+
 func (p player) reply() []byte {
 	return encode(map[string]any{
 		"id": p.id, "object": "chat.completion", "created": time.Now().Unix(), "model": p.model, "usage": p.usage(),
