@@ -102,7 +102,11 @@ func demoGateway(l []net.Listener) (*gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newGateway(c)
+	g, err := newGateway(c)
+	if err == nil {
+		g.after = c.close
+	}
+	return g, err
 }
 
 const (

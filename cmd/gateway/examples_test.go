@@ -26,6 +26,9 @@ func documentEnvironment(name string) (string, bool) {
 		"OPENAI_API_KEY": "sk-of-the-tests",
 		"POSTAL_URL":     "https://postal.example.com",
 		"POSTAL_TOKEN":   "token-of-the-tests",
+		"CRM_URL":        "https://crm.example.com",
+		"CRM_KEY":        "crm-key-of-the-tests",
+		"COURT_DB":       "sqlite:court.db",
 		"SHOP_URL":       "https://shop.example.com",
 		"SHOP_KEY":       "shop-key-of-the-tests",
 	}[name]

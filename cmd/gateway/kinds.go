@@ -14,10 +14,10 @@ import (
 	"github.com/toolgate/toolgate/internal/tool/table"
 )
 
-// kinds are the kinds of tool that a file may use.
-func kinds() []tool.Kind {
-	list := []tool.Kind{httptool.Kind, compute.Kind, table.Kind, fixed.Kind, handoff.Kind, answer.Kind}
-	for _, name := range []string{"sql", "exec"} {
+// kinds are the kinds of tool that a file with those databases may use.
+func kinds(dbs *sqltool.Databases) []tool.Kind {
+	list := []tool.Kind{httptool.Kind, sqltool.Kind(dbs), compute.Kind, table.Kind, fixed.Kind, handoff.Kind, answer.Kind}
+	for _, name := range []string{"exec"} {
 		list = append(list, tool.Kind{Name: name, New: func() tool.Config { return &notYet{name: name} }})
 	}
 	return list
@@ -36,9 +36,6 @@ func (*notYet) DefaultEffect() tool.Effect { return tool.Read }
 
 func (k *notYet) Check(n *config.Node, _ tool.Spec) {
 	n.Fail("%s tools are not supported yet", k.name)
-	if query := n.Get("query"); k.name == "sql" && query != nil && sqltool.Statements(query.Text()) != 1 {
-		query.Fail("want exactly one statement")
-	}
 }
 
 func (*notYet) Hosts() []string { return nil }

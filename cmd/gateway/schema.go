@@ -5,6 +5,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/tool/sqltool"
 )
 
 func schemaCommand() *cobra.Command {
@@ -17,7 +18,7 @@ func schemaCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			schema := config.Schema(settings{}, config.SchemaOptions{
 				Title:    "gateway.yaml",
-				Override: map[string]any{"tools": registry.ConfigSchema(kinds())},
+				Override: map[string]any{"tools": registry.ConfigSchema(kinds(sqltool.NewDatabases(config.Map[sqltool.DatabaseConfig]{})))},
 			})
 			_, err := cmd.OutOrStdout().Write(append(schema, '\n'))
 			return err

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -43,7 +44,7 @@ func serveCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return serve(cmd.Context(), c)
+		return errors.Join(serve(cmd.Context(), c), c.close())
 	}
 	return cmd
 }
@@ -93,6 +94,7 @@ type gateway struct {
 	stubs     *stubs // nil but for gateway test
 	site      *proxy.Site
 	server    *proxy.Server
+	after     func() error // closes what the gateway does not own; nil for nothing
 }
 
 // newGateway wires what a checked configuration asks for. It opens no connection.
@@ -204,6 +206,11 @@ func (g *gateway) close() {
 		u.Close()
 	}
 	g.transport.CloseIdleConnections()
+	if g.after != nil {
+		if err := g.after(); err != nil {
+			g.log.Warn("closing", slog.Any("err", err))
+		}
+	}
 }
 
 func newLogger(c logConfig, m *mask.Masker) *slog.Logger {

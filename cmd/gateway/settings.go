@@ -14,27 +14,28 @@ import (
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/schema"
 	"github.com/toolgate/toolgate/internal/suggest"
+	"github.com/toolgate/toolgate/internal/tool/sqltool"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
 
 // settings is gateway.yaml as a whole.
 type settings struct {
-	Server      proxy.Config                `yaml:"server" doc:"The HTTP server."`
-	Upstreams   config.Map[upstream.Config] `yaml:"upstreams" doc:"Providers of models, by name."`
-	Models      config.Map[models.Config]   `yaml:"models" doc:"Names that clients send as model. Without it any name goes unchanged to the only upstream, with all tools."`
-	Budget      budget.Config               `yaml:"budget" doc:"What a run may spend."`
-	Streaming   proxy.StreamingConfig       `yaml:"streaming" doc:"How streams are made."`
-	Databases   *config.Node                `yaml:"databases" later:"*" doc:"Databases for sql tools, by name."`
-	MCPServers  *config.Node                `yaml:"mcp_servers" later:"*" doc:"MCP servers whose tools are attached, by name."`
-	OpenAPI     *config.Node                `yaml:"openapi" later:"*" doc:"OpenAPI documents whose operations become tools, by name."`
-	Tools       *config.Node                `yaml:"tools" doc:"Tools, by name."`
-	Schemas     *config.Node                `yaml:"schemas" doc:"JSON Schemas that parameters may refer to as #/schemas/NAME."`
-	ErrorFormat string                      `yaml:"error_format" enum:"json,text" doc:"How a failed call reads to the model."`
-	Memory      string                      `yaml:"memory" enum:"held,off" later:"held" doc:"Whether tool turns that the client never saw are put back in its next request."`
-	Auth        auth.Config                 `yaml:"auth" doc:"Who may call."`
-	State       stateConfig                 `yaml:"state" doc:"Where what outlives a request is kept."`
-	Trace       traceConfig                 `yaml:"trace" doc:"Records of runs."`
-	Log         logConfig                   `yaml:"log" doc:"The log, on stderr."`
+	Server      proxy.Config                       `yaml:"server" doc:"The HTTP server."`
+	Upstreams   config.Map[upstream.Config]        `yaml:"upstreams" doc:"Providers of models, by name."`
+	Models      config.Map[models.Config]          `yaml:"models" doc:"Names that clients send as model. Without it any name goes unchanged to the only upstream, with all tools."`
+	Budget      budget.Config                      `yaml:"budget" doc:"What a run may spend."`
+	Streaming   proxy.StreamingConfig              `yaml:"streaming" doc:"How streams are made."`
+	Databases   config.Map[sqltool.DatabaseConfig] `yaml:"databases" doc:"Databases for sql tools, by name."`
+	MCPServers  *config.Node                       `yaml:"mcp_servers" later:"*" doc:"MCP servers whose tools are attached, by name."`
+	OpenAPI     *config.Node                       `yaml:"openapi" later:"*" doc:"OpenAPI documents whose operations become tools, by name."`
+	Tools       *config.Node                       `yaml:"tools" doc:"Tools, by name."`
+	Schemas     *config.Node                       `yaml:"schemas" doc:"JSON Schemas that parameters may refer to as #/schemas/NAME."`
+	ErrorFormat string                             `yaml:"error_format" enum:"json,text" doc:"How a failed call reads to the model."`
+	Memory      string                             `yaml:"memory" enum:"held,off" later:"held" doc:"Whether tool turns that the client never saw are put back in its next request."`
+	Auth        auth.Config                        `yaml:"auth" doc:"Who may call."`
+	State       stateConfig                        `yaml:"state" doc:"Where what outlives a request is kept."`
+	Trace       traceConfig                        `yaml:"trace" doc:"Records of runs."`
+	Log         logConfig                          `yaml:"log" doc:"The log, on stderr."`
 }
 
 type stateConfig struct {
@@ -67,11 +68,15 @@ func (s *settings) SetDefaults() {
 // checked is a configuration in which no fault was found.
 type checked struct {
 	settings
-	tools    *registry.Definitions
-	limits   budget.Limits
-	secrets  []string
-	warnings config.Problems
+	tools     *registry.Definitions
+	databases *sqltool.Databases
+	limits    budget.Limits
+	secrets   []string
+	warnings  config.Problems
 }
+
+// close ends what the configuration's tools have opened.
+func (c *checked) close() error { return c.databases.Close() }
 
 // defaultFile is read where neither -c nor GATEWAY_CONFIG names one.
 const defaultFile = "gateway.yaml"
@@ -104,7 +109,8 @@ func check(f *config.File) (*checked, error) {
 	f.Decode(&c.settings)
 	root := f.Root()
 	c.limits = c.Budget.Over(c.limits)
-	c.tools = registry.Read(c.Tools, kinds(), schema.Named(c.Schemas))
+	c.databases = sqltool.NewDatabases(c.Databases)
+	c.tools = registry.Read(c.Tools, kinds(c.databases), schema.Named(c.Schemas))
 	c.checkModels(root)
 	c.checkListen(root)
 	c.secrets = f.Secrets()

@@ -48,7 +48,7 @@ the real ones or answer as the case says, and what the model would read and the 
 			}
 			files = append(files, f)
 		}
-		return runTrials(cmd.Context(), cmd.OutOrStdout(), c, files, *only)
+		return errors.Join(runTrials(cmd.Context(), cmd.OutOrStdout(), c, files, *only), c.close())
 	}
 	return cmd
 }

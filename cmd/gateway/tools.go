@@ -226,5 +226,10 @@ func gatewayOf(path string) (*gateway, error) {
 		return nil, err
 	}
 	c.Log.Level, c.Log.Format = "warn", "text"
-	return newGateway(c)
+	g, err := newGateway(c)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	g.after = c.close
+	return g, nil
 }

@@ -1,19 +1,26 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/mask"
 )
 
 func validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "validate",
 		Short:   "Check a configuration; exit code 2 with every fault where there is one",
-		Example: "  gateway validate -c gateway.yaml",
+		Example: "  gateway validate -c gateway.yaml\n  gateway validate --connect",
 		Args:    cobra.NoArgs,
 	}
 	path := configFlag(cmd)
+	connect := cmd.Flags().Bool("connect", false, "try the databases too; exit code 1 where one can't be reached")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := loadSettings(*path)
 		if err != nil {
@@ -21,6 +28,12 @@ func validateCommand() *cobra.Command {
 		}
 		for _, w := range c.warnings {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+		}
+		defer c.close() //nolint:errcheck // nothing was opened, unless by connect, which tells
+		if *connect {
+			if err := connectAll(cmd.Context(), cmd.OutOrStdout(), c); err != nil {
+				return err
+			}
 		}
 		g, err := newGateway(c) // what only shows when it is made, such as a certificate that can't be read
 		if err != nil {
@@ -31,4 +44,27 @@ func validateCommand() *cobra.Command {
 		return err
 	}
 	return cmd
+}
+
+// connectTimeout bounds how long one database is tried.
+const connectTimeout = 10 * time.Second
+
+// connectAll tries what the tools talk to, and prints a line for each.
+func connectAll(ctx context.Context, out io.Writer, c *checked) error {
+	m := mask.New(c.secrets)
+	var failed error
+	tell := func(what string, err error) {
+		if err == nil {
+			fmt.Fprintf(out, "ok    %s\n", what)
+			return
+		}
+		fmt.Fprintf(out, "FAIL  %s: %s\n", what, m.Text(err.Error()))
+		failed = errors.New("not all could be reached")
+	}
+	for _, name := range c.databases.Names() {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		tell("database "+name, c.databases.Ping(ctx, name))
+		cancel()
+	}
+	return failed
 }

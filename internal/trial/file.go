@@ -59,16 +59,18 @@ func (s *Stub) Check(n *config.Node) {
 type Want struct {
 	equals   *string
 	contains []string
+	lacks    []string
 	matches  *regexp.Regexp
 }
 
 // wantFields is the long form of a Want.
 type wantFields struct {
 	Contains []string `yaml:"contains"`
+	Lacks    []string `yaml:"lacks"`
 	Matches  string   `yaml:"matches"`
 }
 
-// DecodeNode reads a text, or a mapping of contains and matches.
+// DecodeNode reads a text, or a mapping of contains, lacks and matches.
 func (w *Want) DecodeNode(n *config.Node) {
 	if n.Kind() != config.Mapping {
 		text := n.Text()
@@ -77,7 +79,7 @@ func (w *Want) DecodeNode(n *config.Node) {
 	}
 	var f wantFields
 	n.Decode(&f)
-	w.contains = f.Contains
+	w.contains, w.lacks = f.Contains, f.Lacks
 	if f.Matches == "" {
 		return
 	}
@@ -98,6 +100,11 @@ func (w Want) fault(got string) string {
 	for _, part := range w.contains {
 		if !strings.Contains(got, part) {
 			return "want it to contain " + part + "\n got " + got
+		}
+	}
+	for _, part := range w.lacks {
+		if strings.Contains(got, part) {
+			return "want it not to contain " + part + "\n got " + got
 		}
 	}
 	return ""

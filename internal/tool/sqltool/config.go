@@ -50,8 +50,8 @@ func (c *Config) DefaultEffect() tool.Effect {
 // Hosts are the hosts of the database, none for SQLite.
 func (c *Config) Hosts() []string { return c.dbs.hosts(c.Database) }
 
-// Breaker is the name of the breaker that all tools of the database share.
-func (c *Config) Breaker() string { return "database:" + c.Database }
+// SharedBreaker is the name of the breaker that all tools of the database share.
+func (c *Config) SharedBreaker() string { return "database:" + c.Database }
 
 // CallerFields are the fields of the caller that the query binds, sorted. They are known after Check.
 func (c *Config) CallerFields() []string {

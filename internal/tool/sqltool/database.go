@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,7 +18,7 @@ import (
 // DatabaseConfig is one entry of `databases`.
 type DatabaseConfig struct {
 	URL      config.Secret `yaml:"url" doc:"sqlite:PATH of a file that exists, relative to this file's folder, or postgres://USER:PASSWORD@HOST:PORT/NAME"`
-	MaxConns int           `yaml:"max_conns" min:"1" doc:"connections at once; in SQLite, of those that read: writes share one more"`
+	MaxConns int32         `yaml:"max_conns" min:"1" doc:"connections at once; in SQLite, of those that read: writes share one more"`
 
 	target target // made by Check
 }
@@ -143,13 +144,13 @@ func (d *Databases) Close() error {
 		return nil
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
+	open := d.open
+	d.open, d.closed = nil, true
+	d.mu.Unlock()
 	var errs []error
-	for _, e := range d.open {
+	for _, e := range open {
 		errs = append(errs, e.close())
 	}
-	clear(d.open)
 	return errors.Join(errs...)
 }
 
@@ -173,7 +174,7 @@ func (d *Databases) engine(name string) (engine, error) {
 	var err error
 	switch {
 	case c.target.file != "":
-		e, err = openSQLite(c.target.file, c.MaxConns)
+		e = openSQLite(c.target.file, c.MaxConns)
 	case c.target.postgres != nil:
 		e, err = openPostgres(c.target.postgres, c.MaxConns)
 	default:
@@ -200,9 +201,10 @@ func (d *Databases) hosts(name string) []string {
 		return nil
 	}
 	c := d.configs[name].target.postgres.ConnConfig
-	all := []string{c.Host}
+	hosts := []string{c.Host}
 	for _, f := range c.Fallbacks {
-		all = append(all, f.Host)
+		hosts = append(hosts, f.Host)
 	}
-	return hostNames(all)
+	slices.Sort(hosts)
+	return slices.DeleteFunc(slices.Compact(hosts), filepath.IsAbs) // a socket's folder is no host
 }

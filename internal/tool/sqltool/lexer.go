@@ -134,7 +134,9 @@ func next(s string, d dialect) (kind, int, error) {
 		return k, n, nil
 	case c == '$':
 		return dollar(s, d)
-	case d == sqlite && (c == '?' || c == '@' || c == '#'):
+	case c == '?' && d == sqlite:
+		return foreign, 1 + span(s[1:], isDigit), nil
+	case d == sqlite && (c == '@' || c == '#'):
 		return foreign, 1 + span(s[1:], inName), nil
 	}
 	return sign, 1, nil
