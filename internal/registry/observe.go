@@ -83,7 +83,7 @@ func (t *Tool) failed(s *Set, e *tool.Error, c tool.Call) Observation {
 		if entry.retryable != nil {
 			retryable = *entry.retryable
 		}
-		if e.Class == tool.Failed {
+		if e.Class == tool.Failed || e.Class == tool.ExitError {
 			class = string(tool.Business) // the file knows this failure: it is an answer of the service
 		}
 		return s.failure(code, entry.text(c, e.Status), retryable, class)
@@ -105,7 +105,7 @@ func (t *Tool) failed(s *Set, e *tool.Error, c tool.Call) Observation {
 // failure which the service reports.
 func defaultCode(e *tool.Error) Code {
 	switch e.Class {
-	case tool.Timeout, tool.Unavailable, tool.InvalidResult:
+	case tool.Timeout, tool.Unavailable, tool.InvalidResult, tool.ExitError:
 		return Code(e.Class)
 	case tool.Failed, tool.Business:
 	}
@@ -117,7 +117,7 @@ func (t *Tool) entryFor(e *tool.Error) (ErrorEntry, bool) {
 	var keys []string
 	if e.Status != 0 && e.Class != tool.Business {
 		keys = append(keys, strconv.Itoa(e.Status))
-		if e.Status >= 100 {
+		if e.Status >= 100 && e.Class != tool.ExitError {
 			keys = append(keys, strconv.Itoa(e.Status/100)+"xx")
 		}
 	}
@@ -126,7 +126,7 @@ func (t *Tool) entryFor(e *tool.Error) (ErrorEntry, bool) {
 		keys = append(keys, "failed")
 	case tool.Timeout, tool.Unavailable, tool.InvalidResult:
 		keys = append(keys, string(e.Class), "default")
-	case tool.Failed:
+	case tool.Failed, tool.ExitError:
 		keys = append(keys, "default")
 	}
 	for _, key := range keys {

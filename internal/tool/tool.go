@@ -59,6 +59,7 @@ const (
 	Failed        Class = "tool_failed"    // anything unexpected, other 4xx among it
 	InvalidResult Class = "invalid_result" // an answer that can't be read or is too large
 	Business      Class = "tool_error"     // the service itself reports a failure
+	ExitError     Class = "exit_error"     // a program ended with an exit code other than 0, or by a signal
 )
 
 // Error is the failure of a call. Type is from the short closed list of types below and may reach the model; Err is
@@ -82,6 +83,7 @@ const (
 	TypeDecode      = "DecodeError"
 	TypeRedirect    = "RedirectError"
 	TypeInternal    = "InternalError"
+	TypeExit        = "ExitError"
 )
 
 // Error is the whole text, for the log.
