@@ -19,8 +19,18 @@ func TestAllows(t *testing.T) {
 		key, rule string
 		want      bool
 	}{
-		{"one", "above", true}, {"one", "inside", true}, {"one", "other", true}, {"one", "deep", true}, {"one", "line", false}, {"one", "insid", false},
-		{"two", "line", true}, {"two", "inside", false}, {"two", "above3", false}, {"three", "above3", true}, {"three", "line", false}, {"none", "line", false},
+		{"one", "above", true},
+		{"one", "inside", true},
+		{"one", "other", true},
+		{"one", "deep", true},
+		{"one", "line", false},
+		{"one", "insid", false},
+		{"two", "line", true},
+		{"two", "inside", false},
+		{"two", "above3", false},
+		{"three", "above3", true},
+		{"three", "line", false},
+		{"none", "line", false},
 	} {
 		if got := n.Allows(tt.key, tt.rule); got != tt.want {
 			t.Errorf("Allows(%s, %s) = %v, want %v", tt.key, tt.rule, got, tt.want)

@@ -26,6 +26,11 @@ func (s *Server) admin(r chi.Router) {
 		if s.down.Load() {
 			return errNotReady
 		}
+		if s.opts.Ready != nil {
+			if err := s.opts.Ready(); err != nil {
+				return &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "not_ready", Message: "the gateway is not ready yet", Err: err}
+			}
+		}
 		return writeText(w, "ready\n")
 	}))
 	metrics := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true})

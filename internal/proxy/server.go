@@ -43,8 +43,9 @@ type Options struct {
 	Metrics  *Metrics
 	Gatherer prometheus.Gatherer
 	Store    *trace.Store
-	Version  string // told to MCP clients
-	OpenAPI  []byte // served at /openapi.yaml; without it that is 404
+	Ready    func() error // nil once requests can be served; without it always
+	Version  string       // told to MCP clients
+	OpenAPI  []byte       // served at /openapi.yaml; without it that is 404
 }
 
 // Server serves clients. Its site can be replaced while it does.

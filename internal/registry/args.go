@@ -93,7 +93,7 @@ func objectIn(text string, unwraps int) (*jsontree.Value, error) {
 }
 
 // Special tokens of chat templates: <|call|> (harmony, ChatML), <｜tool▁call▁end｜> (DeepSeek), </s>, </tool_call>.
-const specialToken = `(?:<\|[^<>|]*\|>|<｜[^<>｜]*｜>|</s>|</tool_call>)`
+const specialToken = `(?:<\|[^<>|]*\|>|<｜[^<>｜]*｜>|</s>|</tool_call>)` //nolint:gosec // no credential: a token of a model's
 
 var (
 	tokensAtEnd = regexp.MustCompile(`(?:\s*` + specialToken + `)+\s*$`)

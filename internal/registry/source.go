@@ -23,7 +23,8 @@ type Found struct {
 	Idempotent  bool
 	Set         *config.Node // keys of Config that the file sets for it; nil without
 	Tool        tool.Tool
-	Breaker     string // shared by all tools of the source
+	Breaker     string   // shared by all tools of the source
+	Fields      []string // of the caller, without which it is not offered
 }
 
 // DefaultEffect is the effect that the source told.
@@ -37,6 +38,9 @@ func (f Found) Hosts() []string { return nil }
 
 // Build is the tool that the source made.
 func (f Found) Build(tool.Spec, tool.Env) (tool.Tool, error) { return f.Tool, nil }
+
+// CallerFields are the fields of the caller that the source needs.
+func (f Found) CallerFields() []string { return f.Fields }
 
 // SharedBreaker is the source's breaker.
 func (f Found) SharedBreaker() string { return f.Breaker }

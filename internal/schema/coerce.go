@@ -111,7 +111,7 @@ func free(branch *form) bool { return !anyClosed(closure([]*form{branch}, inBran
 func inBranch(f *form) []*form {
 	next := f.together
 	for _, group := range f.choices {
-		next = append(next[:len(next):len(next)], group...)
+		next = append(slices.Clip(next), group...)
 	}
 	return next
 }
@@ -139,7 +139,7 @@ func (r rules) open() bool {
 	if r.keepAll {
 		return true
 	}
-	for _, f := range append(r.sure[:len(r.sure):len(r.sure)], r.undecided...) {
+	for _, f := range append(slices.Clip(r.sure), r.undecided...) {
 		if f.open {
 			return true
 		}

@@ -3,6 +3,7 @@ package schema
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,11 +132,7 @@ func blanks(v any) bool {
 	case string:
 		return strings.TrimSpace(v) != v
 	case []any:
-		for _, item := range v {
-			if blanks(item) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(v, blanks)
 	case map[string]any:
 		for _, value := range v {
 			if blanks(value) {
@@ -213,9 +210,11 @@ func TestLawsOfCoercion(t *testing.T) {
 }
 
 func someSchema(t *rapid.T, depth int) string {
-	simple := []string{`{}`, `{"type":"string"}`, `{"type":"integer"}`, `{"type":"number"}`, `{"type":"boolean"}`, `{"type":["integer","null"]}`,
+	simple := []string{
+		`{}`, `{"type":"string"}`, `{"type":"integer"}`, `{"type":"number"}`, `{"type":"boolean"}`, `{"type":["integer","null"]}`,
 		`{"type":"array"}`, `{"type":"object"}`, `{"enum":["a","b",1]}`, `{"const":"5"}`, `{"const":5}`, `{"type":"string","pattern":"^a"}`, `{"type":"integer","minimum":2}`,
-		`{"type":"string","nullable":true}`, `true`, `false`}
+		`{"type":"string","nullable":true}`, `true`, `false`,
+	}
 	kind := 0
 	if depth > 0 {
 		kind = rapid.IntRange(0, 6).Draw(t, "kind")

@@ -120,8 +120,7 @@ func (b *builder) defaults(c *jsonschema.Compiler, v *jsontree.Value, path []str
 		if err == nil {
 			err = own.Validate(value)
 		}
-		var wrong *jsonschema.ValidationError
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 			b.refuse(b.at(d, at, "default"), "the default is refused by its own schema: %s", cut(reading{value}.together(wrong), maxFault))
 			if b.foreign {
 				v.Delete("default")
@@ -161,10 +160,8 @@ func endless(root *jsontree.Value) string {
 			return state[name] == open
 		}
 		state[name] = open
-		for _, next := range sameValue(root.Get("$defs").Get(name)) {
-			if visit(next) {
-				return true
-			}
+		if slices.ContainsFunc(sameValue(root.Get("$defs").Get(name)), visit) {
+			return true
 		}
 		state[name] = done
 		return false

@@ -229,6 +229,7 @@ func (b *builder) typeWords(v *jsontree.Value, at place) *jsontree.Value {
 		if !good {
 			return nil
 		}
+	default: // no type at all, which the metaschema refuses
 	}
 	return out
 }

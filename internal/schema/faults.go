@@ -152,8 +152,13 @@ func sentence(k jsonschema.ErrorKind) string {
 
 // In words: the types of JSON Schema, in the order in which they are listed, null last.
 var typeNames = []struct{ name, words string }{
-	{"string", "a string"}, {"integer", "an integer"}, {"number", "a number"}, {"boolean", "a boolean"},
-	{"array", "a list"}, {"object", "an object"}, {"null", "null"},
+	{"string", "a string"},
+	{"integer", "an integer"},
+	{"number", "a number"},
+	{"boolean", "a boolean"},
+	{"array", "a list"},
+	{"object", "an object"},
+	{"null", "null"},
 }
 
 func oneOfTypes(want []string) string {

@@ -75,7 +75,7 @@ func (b *builder) resolve(ref string, d *document) (target, error) {
 	case !strings.HasPrefix(pointer, "/"):
 		t.schema, t.name = d.names().anchors[pointer], pointer
 	default:
-		for _, token := range strings.Split(pointer[1:], "/") {
+		for token := range strings.SplitSeq(pointer[1:], "/") {
 			token = unescape(token)
 			t.schema = step(t.schema, token)
 			t.place, t.name = t.place.below(token), token
@@ -206,8 +206,7 @@ func readFile(path string) ([]byte, error) {
 
 // plainError is an error of the file system without the path, which the message has already.
 func plainError(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

@@ -18,43 +18,75 @@ func TestEveryFormOfParametersIsOneJSONSchema(t *testing.T) {
 		"null":             {`parameters:`, `{"type":"object","properties":{}}`},
 		"an empty mapping": {`parameters: {}`, `{"type":"object","properties":{}}`},
 		"text":             {`parameters: text`, `{"type":"object","properties":{"text":{"type":"string"}},"required":["text"]}`},
-		"type words": {`parameters: {subtotal: number, note: string?, n: integer, b: boolean, l: array, o: object}`,
-			`{"type":"object","properties":{"subtotal":{"type":"number"},"note":{"type":["string","null"]},"n":{"type":"integer"},"b":{"type":"boolean"},"l":{"type":"array"},"o":{"type":"object"}},"required":["subtotal","n","b","l","o"]}`},
-		"schemas of properties": {`parameters: {id: {type: string}, n: {type: integer, default: 3}, x: {type: string, optional: true}, y: {type: string, optional: false}, z: {type: "number?", description: Z}}`,
-			`{"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer","default":3},"x":{"type":"string"},"y":{"type":"string"},"z":{"type":["number","null"],"description":"Z"}},"required":["id","y"]}`},
+		"type words": {
+			`parameters: {subtotal: number, note: string?, n: integer, b: boolean, l: array, o: object}`,
+			`{"type":"object","properties":{"subtotal":{"type":"number"},"note":{"type":["string","null"]},"n":{"type":"integer"},"b":{"type":"boolean"},"l":{"type":"array"},"o":{"type":"object"}},"required":["subtotal","n","b","l","o"]}`,
+		},
+		"schemas of properties": {
+			`parameters: {id: {type: string}, n: {type: integer, default: 3}, x: {type: string, optional: true}, y: {type: string, optional: false}, z: {type: "number?", description: Z}}`,
+			`{"type":"object","properties":{"id":{"type":"string"},"n":{"type":"integer","default":3},"x":{"type":"string"},"y":{"type":"string"},"z":{"type":["number","null"],"description":"Z"}},"required":["id","y"]}`,
+		},
 		"only optional ones": {`parameters: {x: string?}`, `{"type":"object","properties":{"x":{"type":["string","null"]}}}`},
-		"a property called type": {`parameters: {type: string, properties: number}`,
-			`{"type":"object","properties":{"type":{"type":"string"},"properties":{"type":"number"}},"required":["type","properties"]}`},
-		"a property called type with a schema": {`parameters: {type: {type: object}, required: boolean}`,
-			`{"type":"object","properties":{"type":{"type":"object"},"required":{"type":"boolean"}},"required":["type","required"]}`},
-		"a whole schema": {`parameters: {type: object, required: [a], properties: {a: {type: string, minLength: 1}}, additionalProperties: false}`,
-			`{"type":"object","required":["a"],"properties":{"a":{"type":"string","minLength":1}},"additionalProperties":false}`},
+		"a property called type": {
+			`parameters: {type: string, properties: number}`,
+			`{"type":"object","properties":{"type":{"type":"string"},"properties":{"type":"number"}},"required":["type","properties"]}`,
+		},
+		"a property called type with a schema": {
+			`parameters: {type: {type: object}, required: boolean}`,
+			`{"type":"object","properties":{"type":{"type":"object"},"required":{"type":"boolean"}},"required":["type","required"]}`,
+		},
+		"a whole schema": {
+			`parameters: {type: object, required: [a], properties: {a: {type: string, minLength: 1}}, additionalProperties: false}`,
+			`{"type":"object","required":["a"],"properties":{"a":{"type":"string","minLength":1}},"additionalProperties":false}`,
+		},
 		"a whole schema without properties":      {`parameters: {title: T, type: object}`, `{"title":"T","type":"object","properties":{}}`},
 		"a whole schema without its type":        {`parameters: {properties: {a: {type: string}}, required: [a]}`, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"]}`},
 		"a whole schema in capitals":             {`parameters: {type: OBJECT, properties: {a: {type: STRING}, b: {type: [Integer, NULL]}}}`, `{"type":"object","properties":{"a":{"type":"string"},"b":{"type":["integer","null"]}}}`},
 		"null among the types, as YAML reads it": {`parameters: {a: {type: [string, null]}}`, `{"type":"object","properties":{"a":{"type":["string","null"]}},"required":["a"]}`},
-		"a choice at the top": {`parameters: {anyOf: [{type: object, properties: {a: {type: string}}}, {type: object, properties: {b: {type: string}}}]}`,
-			`{"type":"object","properties":{},"anyOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"object","properties":{"b":{"type":"string"}}}]}`},
-		"parts at the top are put together": {named + `parameters: {description: D, allOf: [{$ref: '#/schemas/order'}, {type: object, properties: {who: {type: string}}, required: [who]}]}`,
-			`{"type":"object","description":"D","properties":{"total":{"type":"number"},"note":{"type":["string","null"]},"who":{"type":"string"}},"required":["total","who"]}`},
-		"parts that say more stay parts": {`parameters: {allOf: [{type: object, properties: {a: {type: string}}, minProperties: 1}]}`,
-			`{"type":"object","properties":{},"allOf":[{"type":"object","properties":{"a":{"type":"string"}},"minProperties":1}]}`},
-		"a named schema": {named + `parameters: {$ref: '#/schemas/order'}`,
-			`{"type":"object","properties":{"total":{"type":"number"},"note":{"type":["string","null"]}},"required":["total"]}`},
-		"a named schema in a property": {named + `parameters: {code: {$ref: '#/schemas/cep', description: Where to., optional: true}}`,
-			`{"type":"object","properties":{"code":{"type":"string","pattern":"^\\d{8}$","description":"Where to."}}}`},
-		"a part of a named schema": {named + `parameters: {sum: {$ref: '#/schemas/order/properties/total'}}`,
-			`{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`},
-		"a JSON file": {`parameters: {$file: lead.schema.json}`,
-			`{"type":"object","properties":{"lead":{"type":"object","properties":{"mail":{"type":"string"}},"required":["mail"]}},"required":["lead"]}`},
-		"a YAML file in a property": {`parameters: {size: {$file: size.yaml, description: How large.}}`,
-			`{"type":"object","properties":{"size":{"type":"integer","minimum":1,"description":"How large."}},"required":["size"]}`},
-		"numbers keep their spelling": {`parameters: {n: {type: number, minimum: 1.10, maximum: 9007199254740993, multipleOf: 1e-2}}`,
-			`{"type":"object","properties":{"n":{"type":"number","minimum":1.10,"maximum":9007199254740993,"multipleOf":1e-2}},"required":["n"]}`},
-		"what looks like a schema in a value is left alone": {`parameters: {o: {type: object, default: {$ref: x, nullable: true, type: STRING}, enum: [{$ref: x, nullable: true, type: STRING}]}}`,
-			`{"type":"object","properties":{"o":{"type":"object","default":{"$ref":"x","nullable":true,"type":"STRING"},"enum":[{"$ref":"x","nullable":true,"type":"STRING"}]}}}`},
-		"characters of HTML stay": {`parameters: {a: {type: string, description: "<b> & 'c'"}}`,
-			`{"type":"object","properties":{"a":{"type":"string","description":"<b> & 'c'"}},"required":["a"]}`},
+		"a choice at the top": {
+			`parameters: {anyOf: [{type: object, properties: {a: {type: string}}}, {type: object, properties: {b: {type: string}}}]}`,
+			`{"type":"object","properties":{},"anyOf":[{"type":"object","properties":{"a":{"type":"string"}}},{"type":"object","properties":{"b":{"type":"string"}}}]}`,
+		},
+		"parts at the top are put together": {
+			named + `parameters: {description: D, allOf: [{$ref: '#/schemas/order'}, {type: object, properties: {who: {type: string}}, required: [who]}]}`,
+			`{"type":"object","description":"D","properties":{"total":{"type":"number"},"note":{"type":["string","null"]},"who":{"type":"string"}},"required":["total","who"]}`,
+		},
+		"parts that say more stay parts": {
+			`parameters: {allOf: [{type: object, properties: {a: {type: string}}, minProperties: 1}]}`,
+			`{"type":"object","properties":{},"allOf":[{"type":"object","properties":{"a":{"type":"string"}},"minProperties":1}]}`,
+		},
+		"a named schema": {
+			named + `parameters: {$ref: '#/schemas/order'}`,
+			`{"type":"object","properties":{"total":{"type":"number"},"note":{"type":["string","null"]}},"required":["total"]}`,
+		},
+		"a named schema in a property": {
+			named + `parameters: {code: {$ref: '#/schemas/cep', description: Where to., optional: true}}`,
+			`{"type":"object","properties":{"code":{"type":"string","pattern":"^\\d{8}$","description":"Where to."}}}`,
+		},
+		"a part of a named schema": {
+			named + `parameters: {sum: {$ref: '#/schemas/order/properties/total'}}`,
+			`{"type":"object","properties":{"sum":{"type":"number"}},"required":["sum"]}`,
+		},
+		"a JSON file": {
+			`parameters: {$file: lead.schema.json}`,
+			`{"type":"object","properties":{"lead":{"type":"object","properties":{"mail":{"type":"string"}},"required":["mail"]}},"required":["lead"]}`,
+		},
+		"a YAML file in a property": {
+			`parameters: {size: {$file: size.yaml, description: How large.}}`,
+			`{"type":"object","properties":{"size":{"type":"integer","minimum":1,"description":"How large."}},"required":["size"]}`,
+		},
+		"numbers keep their spelling": {
+			`parameters: {n: {type: number, minimum: 1.10, maximum: 9007199254740993, multipleOf: 1e-2}}`,
+			`{"type":"object","properties":{"n":{"type":"number","minimum":1.10,"maximum":9007199254740993,"multipleOf":1e-2}},"required":["n"]}`,
+		},
+		"what looks like a schema in a value is left alone": {
+			`parameters: {o: {type: object, default: {$ref: x, nullable: true, type: STRING}, enum: [{$ref: x, nullable: true, type: STRING}]}}`,
+			`{"type":"object","properties":{"o":{"type":"object","default":{"$ref":"x","nullable":true,"type":"STRING"},"enum":[{"$ref":"x","nullable":true,"type":"STRING"}]}}}`,
+		},
+		"characters of HTML stay": {
+			`parameters: {a: {type: string, description: "<b> & 'c'"}}`,
+			`{"type":"object","properties":{"a":{"type":"string","description":"<b> & 'c'"}},"required":["a"]}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := string(fromYAML(t, c.yaml).JSON()); got != c.want {
@@ -73,8 +105,10 @@ func TestForeignHabitsBecomePlainJSONSchema(t *testing.T) {
 		"nullable without a type":     {`{"nullable":true,"description":"D"}`, `{"description":"D"}`},
 		"nullable with a constant":    {`{"const":"a","nullable":true}`, `{"anyOf":[{"const":"a"},{"type":"null"}]}`},
 		"nullable beside a reference": {`{"$ref":"#/components/schemas/S","nullable":true,"description":"D"}`, `{"type":["string","null"],"maxLength":3,"description":"D"}`},
-		"nullable around a reference": {`{"allOf":[{"$ref":"#/components/schemas/S"}],"nullable":true,"title":"T"}`,
-			`{"title":"T","anyOf":[{"allOf":[{"type":"string","maxLength":3}]},{"type":"null"}]}`},
+		"nullable around a reference": {
+			`{"allOf":[{"$ref":"#/components/schemas/S"}],"nullable":true,"title":"T"}`,
+			`{"title":"T","anyOf":[{"allOf":[{"type":"string","maxLength":3}]},{"type":"null"}]}`,
+		},
 		"types in capitals":             {`{"type":"ARRAY","items":{"type":"INTEGER"}}`, `{"type":"array","items":{"type":"integer"}}`},
 		"OpenAPI's own keywords":        {`{"type":"string","example":"x","xml":{},"externalDocs":{},"discriminator":{}}`, `{"type":"string"}`},
 		"properties with such names":    {`{"type":"object","properties":{"example":{"type":"string"},"xml":{"type":"string"},"$ref":{"type":"string"},"nullable":{"type":"boolean"}}}`, `{"type":"object","properties":{"example":{"type":"string"},"xml":{"type":"string"},"$ref":{"type":"string"},"nullable":{"type":"boolean"}}}`},
@@ -110,16 +144,20 @@ func TestOlderDraftsAreReadByTheirOwnRules(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"checks beside a reference are ignored up to draft 7": {
 			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"p":{"$ref":"#/definitions/S","minLength":1,"description":"D"}},"definitions":{"S":{"type":"string"}}}`,
-			`{"type":"object","properties":{"p":{"type":"string","description":"D"}}}`},
+			`{"type":"object","properties":{"p":{"type":"string","description":"D"}}}`,
+		},
 		"id is an address in draft 4": {
 			`{"$schema":"http://json-schema.org/draft-04/schema#","id":"http://x/y","type":"object","properties":{"p":{"$ref":"http://x/y#/definitions/S"}},"definitions":{"S":{"id":"#s","type":"string"}}}`,
-			`{"type":"object","properties":{"p":{"type":"string"}}}`},
+			`{"type":"object","properties":{"p":{"type":"string"}}}`,
+		},
 		"an anchor is an id in draft 6": {
 			`{"$schema":"http://json-schema.org/draft-06/schema","type":"object","properties":{"p":{"$ref":"#s"}},"definitions":{"S":{"$id":"#s","type":"string"}}}`,
-			`{"type":"object","properties":{"p":{"type":"string"}}}`},
+			`{"type":"object","properties":{"p":{"type":"string"}}}`,
+		},
 		"dependencies stay": {
 			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"],"b":{"required":["a"]}}}`,
-			`{"type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"],"b":{"required":["a"]}}}`},
+			`{"type":"object","properties":{"a":{},"b":{}},"dependencies":{"a":["b"],"b":{"required":["a"]}}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := string(parse(t, c.in).JSON()); got != c.want {
@@ -133,28 +171,36 @@ func TestRecursiveSchemasStayButTheirFirstNamesAreConcrete(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
 		"a tree": {
 			`{"type":"object","properties":{"root":{"$ref":"#/$defs/Node"}},"required":["root"],"$defs":{"Node":{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Node"}}}}}}`,
-			`{"type":"object","properties":{"root":{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Node"}}}}},"required":["root"],"$defs":{"Node":{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Node"}}}}}}`},
+			`{"type":"object","properties":{"root":{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Node"}}}}},"required":["root"],"$defs":{"Node":{"type":"object","properties":{"name":{"type":"string"},"children":{"type":"array","items":{"$ref":"#/$defs/Node"}}}}}}`,
+		},
 		"the root": {
 			`{"type":"object","properties":{"sub":{"$ref":"#"}}}`,
-			`{"type":"object","properties":{"sub":{"$ref":"#/$defs/root"}},"$defs":{"root":{"type":"object","properties":{"sub":{"$ref":"#/$defs/root"}}}}}`},
+			`{"type":"object","properties":{"sub":{"$ref":"#/$defs/root"}},"$defs":{"root":{"type":"object","properties":{"sub":{"$ref":"#/$defs/root"}}}}}`,
+		},
 		"a root that is a reference": {
 			`{"$ref":"#/definitions/T","definitions":{"T":{"type":"object","properties":{"t":{"$ref":"#/definitions/T"}}}}}`,
-			`{"type":"object","properties":{"t":{"$ref":"#/$defs/T"}},"$defs":{"T":{"type":"object","properties":{"t":{"$ref":"#/$defs/T"}}}}}`},
+			`{"type":"object","properties":{"t":{"$ref":"#/$defs/T"}},"$defs":{"T":{"type":"object","properties":{"t":{"$ref":"#/$defs/T"}}}}}`,
+		},
 		"an id instead of a place, as TypeBox writes it": {
 			`{"type":"object","properties":{"t":{"$id":"T0","properties":{"t":{"$ref":"T0"}}}}}`,
-			`{"type":"object","properties":{"t":{"properties":{"t":{"properties":{"t":{"$ref":"#/$defs/T0"}}}}}},"$defs":{"T0":{"properties":{"t":{"$ref":"#/$defs/T0"}}}}}`},
+			`{"type":"object","properties":{"t":{"properties":{"t":{"properties":{"t":{"$ref":"#/$defs/T0"}}}}}},"$defs":{"T0":{"properties":{"t":{"$ref":"#/$defs/T0"}}}}}`,
+		},
 		"two that need each other": {
 			`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"properties":{"b":{"$ref":"#/$defs/B"}}},"B":{"properties":{"a":{"$ref":"#/$defs/A"}}}}}`,
-			`{"type":"object","properties":{"a":{"properties":{"b":{"$ref":"#/$defs/B"}}}},"$defs":{"B":{"properties":{"a":{"$ref":"#/$defs/A"}}},"A":{"properties":{"b":{"$ref":"#/$defs/B"}}}}}`},
+			`{"type":"object","properties":{"a":{"properties":{"b":{"$ref":"#/$defs/B"}}}},"$defs":{"B":{"properties":{"a":{"$ref":"#/$defs/A"}}},"A":{"properties":{"b":{"$ref":"#/$defs/B"}}}}}`,
+		},
 		"what is not recursive within is put in place": {
 			`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"properties":{"a":{"$ref":"#/$defs/A"},"s":{"$ref":"#/$defs/S"}}},"S":{"type":"string"}}}`,
-			`{"type":"object","properties":{"a":{"properties":{"a":{"$ref":"#/$defs/A"},"s":{"type":"string"}}}},"$defs":{"A":{"properties":{"a":{"$ref":"#/$defs/A"},"s":{"type":"string"}}}}}`},
+			`{"type":"object","properties":{"a":{"properties":{"a":{"$ref":"#/$defs/A"},"s":{"type":"string"}}}},"$defs":{"A":{"properties":{"a":{"$ref":"#/$defs/A"},"s":{"type":"string"}}}}}`,
+		},
 		"a description beside an inner reference": {
 			`{"type":"object","properties":{"a":{"$ref":"#/$defs/A"}},"$defs":{"A":{"properties":{"a":{"$ref":"#/$defs/A","description":"D"}}}}}`,
-			`{"type":"object","properties":{"a":{"properties":{"a":{"$ref":"#/$defs/A","description":"D"}}}},"$defs":{"A":{"properties":{"a":{"$ref":"#/$defs/A","description":"D"}}}}}`},
+			`{"type":"object","properties":{"a":{"properties":{"a":{"$ref":"#/$defs/A","description":"D"}}}},"$defs":{"A":{"properties":{"a":{"$ref":"#/$defs/A","description":"D"}}}}}`,
+		},
 		"odd names": {
 			`{"type":"object","properties":{"a":{"$ref":"#/$defs/a~1b%20c"}},"$defs":{"a/b c":{"properties":{"a":{"$ref":"#/$defs/a~1b%20c"}}}}}`,
-			`{"type":"object","properties":{"a":{"properties":{"a":{"$ref":"#/$defs/a_b_c"}}}},"$defs":{"a_b_c":{"properties":{"a":{"$ref":"#/$defs/a_b_c"}}}}}`},
+			`{"type":"object","properties":{"a":{"properties":{"a":{"$ref":"#/$defs/a_b_c"}}}},"$defs":{"a_b_c":{"properties":{"a":{"$ref":"#/$defs/a_b_c"}}}}}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := parse(t, c.in)

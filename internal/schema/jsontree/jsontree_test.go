@@ -72,7 +72,7 @@ func TestErrorsSayWhereAndWhat(t *testing.T) {
 
 func TestDuplicateKeysAreFoundWhereverAndHoweverWritten(t *testing.T) {
 	many := `{"k0":0`
-	for _, k := range strings.Fields("k1 k2 k3 k4 k5 k6 k7 k8 k9 k10 k11 k4") {
+	for k := range strings.FieldsSeq("k1 k2 k3 k4 k5 k6 k7 k8 k9 k10 k11 k4") {
 		many += `,"` + k + `":0`
 	}
 	for text, path := range map[string]string{
