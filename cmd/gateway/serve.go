@@ -63,6 +63,8 @@ func serve(ctx context.Context, c *checked) error {
 	for _, w := range c.warnings {
 		g.log.Warn("configuration", slog.String("warning", w.String()))
 	}
+	stop := g.mcp.start(ctx)
+	defer stop()
 	g.log.Info("listening", slog.String("address", l.Main.Addr().String()), slog.String("version", version), slog.Int("tools", len(g.tools.All())))
 	return g.server.Serve(ctx, l, time.Duration(c.Server.ShutdownGrace))
 }
@@ -92,6 +94,7 @@ type gateway struct {
 	tools     *registry.Set
 	transport *tellingTransport
 	stubs     *stubs // nil but for gateway test
+	mcp       *mcpServers
 	site      *proxy.Site
 	server    *proxy.Server
 	after     func() error // closes what the gateway does not own; nil for nothing
@@ -136,6 +139,9 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 	if g.tools, err = registry.NewSet(options); err != nil {
 		return nil, err
 	}
+	if g.mcp, err = newMCPServers(c, g); err != nil {
+		return nil, err
+	}
 	if g.site, err = g.newSite(c, masker); err != nil {
 		return nil, err
 	}
@@ -144,6 +150,7 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		Metrics:  proxy.NewMetrics(g.registry),
 		Gatherer: g.registry,
 		Store:    trace.NewStore(c.Trace.Keep, time.Duration(c.Trace.TTL)),
+		Ready:    g.mcp.ready,
 		Version:  version,
 		OpenAPI:  toolgate.OpenAPI,
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/schema"
 	"github.com/toolgate/toolgate/internal/suggest"
+	"github.com/toolgate/toolgate/internal/tool/mcptool"
 	"github.com/toolgate/toolgate/internal/tool/sqltool"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -26,7 +27,7 @@ type settings struct {
 	Budget      budget.Config                      `yaml:"budget" doc:"What a run may spend."`
 	Streaming   proxy.StreamingConfig              `yaml:"streaming" doc:"How streams are made."`
 	Databases   config.Map[sqltool.DatabaseConfig] `yaml:"databases" doc:"Databases for sql tools, by name."`
-	MCPServers  *config.Node                       `yaml:"mcp_servers" later:"*" doc:"MCP servers whose tools are attached, by name."`
+	MCPServers  config.Map[mcptool.ServerConfig]   `yaml:"mcp_servers" doc:"MCP servers whose tools are attached, by name."`
 	OpenAPI     *config.Node                       `yaml:"openapi" later:"*" doc:"OpenAPI documents whose operations become tools, by name."`
 	Tools       *config.Node                       `yaml:"tools" doc:"Tools, by name."`
 	Schemas     *config.Node                       `yaml:"schemas" doc:"JSON Schemas that parameters may refer to as #/schemas/NAME."`
@@ -111,6 +112,11 @@ func check(f *config.File) (*checked, error) {
 	c.limits = c.Budget.Over(c.limits)
 	c.databases = sqltool.NewDatabases(c.Databases)
 	c.tools = registry.Read(c.Tools, kinds(c.databases), schema.Named(c.Schemas))
+	for _, s := range c.MCPServers.All() {
+		for name := range s.Tools.Set.All() {
+			registry.CheckOverrides(s.Tools.Set.Node(name))
+		}
+	}
 	c.checkModels(root)
 	c.checkListen(root)
 	c.secrets = f.Secrets()

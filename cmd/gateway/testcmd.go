@@ -95,6 +95,11 @@ func tryCase(ctx context.Context, c *checked, t *trial.Case) ([]string, error) {
 		return nil, err
 	}
 	defer g.close()
+	stop := g.mcp.start(ctx)
+	defer stop()
+	if err := g.mcp.settle(ctx); err != nil {
+		return []string{g.site.Mask.Text(err.Error())}, nil
+	}
 	m := g.site.Models.Find(t.Model)
 	if t.Model == "" {
 		if m = g.site.Models.Any(); len(g.site.Models.Named()) > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ Tokens are estimated, at four characters each; what a provider counts differs by
 	model := cmd.Flags().String("model", "", "only what this model sees")
 	key := cmd.Flags().String("key", "", "only what the caller with this key, by its name, may use")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		g, err := gatewayOf(*path)
+		g, err := gatewayOf(cmd.Context(), cmd.ErrOrStderr(), *path)
 		if err != nil {
 			return err
 		}
@@ -132,7 +133,7 @@ to stderr. Exit code 1 when the call failed.`,
 	path := configFlag(cmd)
 	caller := cmd.Flags().StringToString("caller", nil, "fields of the caller that tools bind, such as id=web; a number or boolean is one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		g, err := gatewayOf(*path)
+		g, err := gatewayOf(cmd.Context(), cmd.ErrOrStderr(), *path)
 		if err != nil {
 			return err
 		}
@@ -220,7 +221,7 @@ func lacksCaller(set *registry.Set, name string, fields map[string]any) error {
 }
 
 // gatewayOf is the gateway of a configuration, for a command that does not serve.
-func gatewayOf(path string) (*gateway, error) {
+func gatewayOf(ctx context.Context, errOut io.Writer, path string) (*gateway, error) {
 	c, err := loadSettings(path)
 	if err != nil {
 		return nil, err
@@ -230,6 +231,13 @@ func gatewayOf(path string) (*gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	g.after = c.close
+	stop := g.mcp.start(ctx)
+	g.after = func() error {
+		stop()
+		return c.close()
+	}
+	if err := g.mcp.settle(ctx); err != nil {
+		fmt.Fprintln(errOut, "warning:", g.site.Mask.Text(err.Error()))
+	}
 	return g, nil
 }

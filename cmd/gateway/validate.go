@@ -20,7 +20,7 @@ func validateCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	path := configFlag(cmd)
-	connect := cmd.Flags().Bool("connect", false, "try the databases too; exit code 1 where one can't be reached")
+	connect := cmd.Flags().Bool("connect", false, "try databases and MCP servers too; exit code 1 where one can't be reached")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := loadSettings(*path)
 		if err != nil {
@@ -29,17 +29,17 @@ func validateCommand() *cobra.Command {
 		for _, w := range c.warnings {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 		}
-		defer c.close() //nolint:errcheck // nothing was opened, unless by connect, which tells
-		if *connect {
-			if err := connectAll(cmd.Context(), cmd.OutOrStdout(), c); err != nil {
-				return err
-			}
-		}
+		defer c.close()         //nolint:errcheck // nothing was opened, unless by connect, which tells
 		g, err := newGateway(c) // what only shows when it is made, such as a certificate that can't be read
 		if err != nil {
 			return usageError{err}
 		}
-		g.close()
+		defer g.close()
+		if *connect {
+			if err := connectAll(cmd.Context(), cmd.OutOrStdout(), c, g); err != nil {
+				return err
+			}
+		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "ok: %d upstreams, %d models, %d tools\n", c.Upstreams.Len(), c.Models.Len(), len(g.tools.All()))
 		return err
 	}
@@ -50,7 +50,7 @@ func validateCommand() *cobra.Command {
 const connectTimeout = 10 * time.Second
 
 // connectAll tries what the tools talk to, and prints a line for each.
-func connectAll(ctx context.Context, out io.Writer, c *checked) error {
+func connectAll(ctx context.Context, out io.Writer, c *checked, g *gateway) error {
 	m := mask.New(c.secrets)
 	var failed error
 	tell := func(what string, err error) {
@@ -64,6 +64,12 @@ func connectAll(ctx context.Context, out io.Writer, c *checked) error {
 	for _, name := range c.databases.Names() {
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 		tell("database "+name, c.databases.Ping(ctx, name))
+		cancel()
+	}
+	for _, s := range g.mcp.list {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		tools, err := s.Connect(ctx)
+		tell(fmt.Sprintf("MCP server %s, %d tools", s.Name(), len(tools)), err)
 		cancel()
 	}
 	return failed

@@ -68,7 +68,7 @@ func (r *result) stream(t *testing.T, client *openai.Client, req openai.ChatComp
 	if err != nil {
 		return err
 	}
-	defer chunks.Close() //nolint:errcheck // it has been read
+	defer chunks.Close()
 	r.Trace = chunks.Header().Get(traceHeader)
 	for {
 		chunk, err := chunks.Recv()

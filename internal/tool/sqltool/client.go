@@ -1,3 +1,4 @@
+// Package sqltool is the tools that run one SQL statement on a database of the configuration: SQLite or PostgreSQL.
 package sqltool
 
 import (
@@ -30,7 +31,7 @@ func (t *client) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, &tool.Error{Class: tool.Failed, Type: tool.TypeInternal, Err: err}
 	}
-	db, err := t.dbs.engine(t.database)
+	db, err := t.dbs.engine(t.database) //nolint:contextcheck // a pool outlives the call that opens it
 	if err != nil {
 		return tool.Result{}, failure(ctx, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -57,7 +58,7 @@ func sqliteFile(path, dir string) (string, error) {
 	path = strings.TrimPrefix(path, "//")
 	switch {
 	case path == "" || strings.HasSuffix(path, "/"):
-		return "", errors.New("want sqlite:PATH, the path of a file")
+		return "", errors.New("want the path of a file behind the colon")
 	case strings.HasPrefix(path, ":memory:"):
 		return "", errors.New("want the path of a file: every connection would have a database in memory of its own")
 	case strings.ContainsAny(path, "?#"):
@@ -114,11 +115,7 @@ type Databases struct {
 
 // NewDatabases makes the databases of a file. Where the file has faults, only their names are of use.
 func NewDatabases(c config.Map[DatabaseConfig]) *Databases {
-	d := &Databases{names: c.Keys(), configs: map[string]DatabaseConfig{}, open: map[string]engine{}}
-	for name, entry := range c.All() {
-		d.configs[name] = entry
-	}
-	return d
+	return &Databases{names: c.Keys(), configs: maps.Collect(c.All()), open: map[string]engine{}}
 }
 
 // Names are the names in the file's order.
@@ -131,7 +128,7 @@ func (d *Databases) Names() []string {
 
 // Ping says whether a database answers. Its error is for the operator: it may name hosts and paths.
 func (d *Databases) Ping(ctx context.Context, name string) error {
-	e, err := d.engine(name)
+	e, err := d.engine(name) //nolint:contextcheck // a pool outlives the call that opens it
 	if err != nil {
 		return err
 	}

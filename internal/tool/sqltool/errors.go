@@ -35,7 +35,7 @@ func failure(ctx context.Context, err error) *tool.Error {
 		e.Type = tool.TypeTimeout
 	case tool.Unavailable:
 		e.Type = tool.TypeConnect
-	case tool.Failed, tool.InvalidResult, tool.Business:
+	case tool.Failed, tool.InvalidResult, tool.Business, tool.ExitError:
 	}
 	return e
 }

@@ -133,15 +133,16 @@ func commit(ctx context.Context, pg *pgconn.PgConn) error {
 	return err
 }
 
-// rollback ends a transaction without a trace, also where ctx is done. A connection on which that fails is not used
-// again: the pool looks at its state.
+// rollback ends a transaction without a trace, also where ctx is done. Advisory locks of a session are the one thing that
+// a transaction that only reads can leave behind. A connection on which this fails is not used again: the pool looks at
+// its state.
 func rollback(ctx context.Context, pg *pgconn.PgConn) {
 	if pg.IsClosed() || pg.TxStatus() == 'I' {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
 	defer cancel()
-	_ = pg.Exec(ctx, "ROLLBACK").Close()
+	_ = pg.Exec(ctx, "ROLLBACK; SELECT pg_catalog.pg_advisory_unlock_all()").Close()
 }
 
 // ask runs the statement and reads its result.
@@ -239,7 +240,7 @@ func (e *postgresEngine) element(ctx context.Context, conn *pgx.Conn, oid uint32
 		return 0, nil
 	}
 	if element, ok := e.elements.Load(oid); ok {
-		return element.(uint32), nil //nolint:errcheck // nothing else is stored
+		return element.(uint32), nil // nothing else is stored
 	}
 	const query = "SELECT typelem FROM pg_catalog.pg_type WHERE oid = $1 AND typcategory = 'A'"
 	found := conn.PgConn().ExecParams(ctx, query, [][]byte{fmt.Append(nil, oid)}, nil, nil, nil).Read()

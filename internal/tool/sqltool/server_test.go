@@ -68,7 +68,7 @@ func (s *postgresServer) start() error {
 	}
 	s.cmd = command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(port),
 		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=off",
-		"-c", "max_connections=30", "-c", "autovacuum=off")
+		"-c", "max_connections=30", "-c", "autovacuum=off", "-c", "timezone=UTC")
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
 		return err
@@ -139,8 +139,8 @@ func newPostgres(t testing.TB, script string) *database {
 	run(t, server.address.String(), "CREATE DATABASE "+name)
 	address := *server.address
 	address.Path = "/" + name
-	d := &database{name: "postgres", url: address.String()}
 	t.Cleanup(func() { run(t, server.address.String(), "DROP DATABASE "+name+" WITH (FORCE)") })
+	d := newDatabase(t, "postgres", address.String())
 	d.exec = func(t testing.TB, script string) {
 		t.Helper()
 		run(t, d.url, script)
@@ -178,9 +178,9 @@ func dumpPostgres(t testing.TB, address string) string {
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	var b strings.Builder
 	for _, query := range []string{
-		"SELECT c.relkind || c.relname || coalesce(pg_sequence_last_value(CASE WHEN c.relkind = 'S' THEN c.oid END)::text, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' ORDER BY 1",
+		"SELECT c.relkind::text || c.relname::text || coalesce(pg_sequence_last_value(CASE WHEN c.relkind = 'S' THEN c.oid END)::text, '') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' ORDER BY 1",
 		"SELECT table_to_xml(c.oid, true, false, '')::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'public' AND c.relkind = 'r' ORDER BY c.relname",
-		"SELECT rolname || rolsuper FROM pg_roles ORDER BY 1",
+		"SELECT rolname::text || rolsuper::text FROM pg_roles ORDER BY 1",
 		"SELECT oid::text FROM pg_largeobject_metadata",
 		"SELECT count(*)::text FROM pg_locks WHERE locktype = 'advisory'",
 	} {

@@ -130,6 +130,9 @@ func (e *sqliteEngine) run(ctx context.Context, p *plan, args []any) (*result, e
 	bound := make([]any, len(args))
 	for i, arg := range args {
 		bound[i] = sqliteArgument(argument(arg))
+		if text, ok := bound[i].(string); ok && strings.Contains(text, "\x00") {
+			return nil, errNUL
+		}
 	}
 	if !p.write {
 		conn, err := e.read.Conn(ctx)
@@ -199,6 +202,10 @@ func readSQLite(ctx context.Context, db querier, p *plan, args []any) (*result, 
 	}
 	return r, errors.Join(rows.Err(), rows.Close())
 }
+
+// errNUL is what PostgreSQL says of itself. SQLite stores such a text, but LIKE and many functions read it up to the NUL
+// only: a pattern that an argument stands in the middle of would lose its end.
+var errNUL = errors.New("an argument has a NUL character")
 
 // sqliteArgument is an argument as SQLite takes it. A whole number that is too large for SQLite's is a text, which a
 // column of numbers makes a number of.

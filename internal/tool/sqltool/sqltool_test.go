@@ -63,6 +63,21 @@ type database struct {
 	dump func(t testing.TB) string         // everything in it
 }
 
+// newDatabase is a database at an address, its connections closed after the test.
+func newDatabase(t testing.TB, name, url string) *database {
+	t.Helper()
+	c, f := load(fmt.Sprintf("databases: {db: {url: %q, max_conns: 2}}\nsql: {database: db, query: SELECT 1}", url), "", spec(""))
+	if p := f.Problems(); p != nil {
+		t.Fatal(p)
+	}
+	t.Cleanup(func() {
+		if err := c.dbs.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &database{name: name, url: url, dbs: c.dbs}
+}
+
 // newTool makes a tool on a database of queries without faults.
 func (d *database) newTool(t testing.TB, sqlPart string, s tool.Spec) tool.Tool {
 	t.Helper()
@@ -79,14 +94,6 @@ func (d *database) tryTool(t testing.TB, sqlPart string, s tool.Spec) (tool.Tool
 	c, f := load(fmt.Sprintf("databases: {db: {url: %q}}\nsql: {database: db, %s}", d.url, sqlPart), "", s)
 	if f.Problems() != nil {
 		return nil, f
-	}
-	if d.dbs == nil {
-		d.dbs = c.dbs
-		t.Cleanup(func() {
-			if err := d.dbs.Close(); err != nil {
-				t.Error(err)
-			}
-		})
 	}
 	c.dbs = d.dbs
 	made, err := c.Build(s, tool.Env{})
@@ -137,7 +144,7 @@ func newSQLite(t testing.TB, script string) *database {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := &database{name: "sqlite", url: "sqlite:" + path}
+	d := newDatabase(t, "sqlite", "sqlite:"+path)
 	d.exec = func(t testing.TB, script string) {
 		t.Helper()
 		db, err := sql.Open("sqlite", path)

@@ -63,13 +63,6 @@ func split(tokens []token) [][]token {
 	return list
 }
 
-// Statements counts the statements of an SQL text. Semicolons inside literals, quoted names, dollar quotes and comments
-// part nothing, and one at the end begins no further statement.
-func Statements(query string) int {
-	tokens, _ := scan(query, postgres)
-	return len(split(tokens))
-}
-
 // balanced refuses parentheses that would change the meaning of those that are put around the query.
 func (s *statement) balanced() error {
 	depth := 0

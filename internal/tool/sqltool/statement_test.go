@@ -7,7 +7,7 @@ import (
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
-func TestStatements(t *testing.T) {
+func TestCountOfStatements(t *testing.T) {
 	for query, want := range map[string]int{
 		"":                                  0,
 		" ; ":                               0,
@@ -22,8 +22,9 @@ func TestStatements(t *testing.T) {
 		"-- only a comment":                 0,
 		"SELECT 'open ;":                    1,
 	} {
-		if got := Statements(query); got != want {
-			t.Errorf("Statements(%q) = %d, want %d", query, got, want)
+		tokens, _ := scan(query, postgres)
+		if got := len(split(tokens)); got != want {
+			t.Errorf("%q is %d statements, want %d", query, got, want)
 		}
 	}
 }

@@ -1,0 +1,221 @@
+package mcptool
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/toolgate/toolgate/internal/retry"
+)
+
+// link is the http.RoundTripper of one session. It sends the session's headers to the host of the file and nothing to
+// any other, ends every request with the session, bounds what is read, and notes what became of a call.
+type link struct {
+	next    http.RoundTripper
+	origin  *url.URL
+	header  http.Header
+	join    joiner
+	trouble func()       // a request found no way to the server
+	status  atomic.Int32 // of the last reply
+}
+
+// joiner derives a context that also ends with something else. The function ends it and frees what it holds.
+type joiner func(context.Context) (context.Context, context.CancelFunc)
+
+// joined is a joiner for the end of life.
+func joined(life context.Context) joiner {
+	return func(ctx context.Context) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
+		return ctx, func() {
+			stop()
+			cancel(context.Canceled)
+		}
+	}
+}
+
+// maxHops is how many redirects are followed, on the server's own host.
+const maxHops = 5
+
+// client is what the SDK is given. It keeps no cookies.
+func (l *link) client() *http.Client {
+	return &http.Client{Transport: l, CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+		if len(via) > maxHops {
+			return fmt.Errorf("more than %d redirects", maxHops)
+		}
+		return nil
+	}}
+}
+
+// errOtherHost is a redirect, or an endpoint that an SSE server named, which would take the session's headers and what
+// is in its calls to somebody else.
+var errOtherHost = errors.New("the server points to another host, which is not followed")
+
+// RoundTrip is for the SDK's client.
+func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !sameHost(r.URL, l.origin) {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, errOtherHost
+	}
+	ctx, release := l.join(r.Context())
+	out := r.Clone(ctx)
+	for name, values := range l.header {
+		out.Header[name] = values
+	}
+	reply, err := l.next.RoundTrip(out)
+	if err == nil {
+		l.status.Store(int32(reply.StatusCode)) //nolint:gosec // three digits
+		err = readReply(r, reply)
+	}
+	noted(r.Context()).note(r, reply, err)
+	if err != nil {
+		if ctx.Err() == nil {
+			l.trouble()
+		}
+		release()
+		return nil, err
+	}
+	reply.Body = &body{reply.Body, release}
+	return reply, nil
+}
+
+func sameHost(a, b *url.URL) bool {
+	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
+}
+
+func port(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	if strings.EqualFold(u.Scheme, "https") {
+		return "443"
+	}
+	return "80"
+}
+
+// mostError is how much is read of a reply that is an error.
+const mostError = 64 << 10
+
+// readReply reads a reply that is one JSON text, or an error, as a whole and within bounds. The SDK reads them without
+// any, and ends the session where one is cut off. A stream is left alone: the SDK bounds its events.
+func readReply(r *http.Request, reply *http.Response) error {
+	kind, _, _ := mime.ParseMediaType(reply.Header.Get("Content-Type"))
+	ok := reply.StatusCode >= 200 && reply.StatusCode <= 299
+	if ok && kind != "application/json" {
+		return nil
+	}
+	defer reply.Body.Close()
+	most := mostMessage
+	if !ok {
+		most = mostError
+	}
+	text, err := io.ReadAll(io.LimitReader(reply.Body, int64(most)+1))
+	if err != nil && ok {
+		return fmt.Errorf("reply: %w", err)
+	}
+	if len(text) > most {
+		text = text[:most]
+		if ok {
+			text = tooLongReply(r)
+		}
+	}
+	reply.Body = io.NopCloser(bytes.NewReader(text))
+	return nil
+}
+
+// tooLongReply is the response that stands in for one that is over mostMessage.
+func tooLongReply(r *http.Request) []byte {
+	var call struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if r.GetBody != nil {
+		if b, err := r.GetBody(); err == nil {
+			_ = json.NewDecoder(b).Decode(&call) // without an id the response is of no call
+			_ = b.Close()
+		}
+	}
+	text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": call.ID, "error": errTooLong()})
+	return text
+}
+
+// body frees what a request holds when its reply has been read.
+type body struct {
+	io.ReadCloser
+	release context.CancelFunc
+}
+
+func (b *body) Close() error {
+	defer b.release()
+	return b.ReadCloser.Close()
+}
+
+// exchange notes what becomes of the request of one call over HTTP.
+type exchange struct {
+	mu   sync.Mutex
+	done bool
+	outcome
+}
+
+// outcome is how the server answered. Its zero value is that of a call that has sent no request.
+type outcome struct {
+	status     int // 0 without a reply
+	retryAfter time.Duration
+	session    bool // the request named a session
+	err        error
+}
+
+type exchangeKey struct{}
+
+// watched is ctx for a call whose exchange is wanted.
+func watched(ctx context.Context) (context.Context, *exchange) {
+	x := &exchange{}
+	return context.WithValue(ctx, exchangeKey{}, x), x
+}
+
+// noted is the exchange of ctx, nil without one.
+func noted(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// note keeps the first outcome. Later ones are those of a stream that is taken up again and of the call's cancellation.
+func (x *exchange) note(r *http.Request, reply *http.Response, err error) {
+	if x == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.done {
+		return
+	}
+	x.done, x.err, x.session = true, err, r.Header.Get("Mcp-Session-Id") != ""
+	if err == nil {
+		x.status = reply.StatusCode
+		x.retryAfter = retry.ParseRetryAfter(reply.Header.Get("Retry-After"), time.Now())
+	}
+}
+
+// read is what is known by now.
+func (x *exchange) read() outcome {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.outcome
+}
+
+// forgotten says whether the server knows nothing of the session that the request named. MCP asks for a 404 then; the
+// servers of the TypeScript SDK answer 400. Either way the request was not run.
+func (o outcome) forgotten() bool {
+	return o.session && (o.status == http.StatusNotFound || o.status == http.StatusBadRequest)
+}
