@@ -66,7 +66,7 @@ func printer(t testing.TB, what string, args ...string) settings {
 func script(t testing.TB, body string, args ...string) settings {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tool.sh")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil { //nolint:gosec // it is to be executed
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return settings{"command": append([]string{path}, args...), "env": map[string]string{"PATH": "/usr/bin:/bin"}}
@@ -74,13 +74,6 @@ func script(t testing.TB, body string, args ...string) settings {
 
 // settings is the `exec` part of a tool.
 type settings map[string]any
-
-// with is the settings and one more.
-func (s settings) with(key string, value any) settings {
-	s = maps.Clone(s)
-	s[key] = value
-	return s
-}
 
 // yaml is the settings as a document; JSON is YAML.
 func (s settings) yaml() string {
@@ -120,7 +113,7 @@ func TestFilesThatCannotWork(t *testing.T) {
 		{Name: "a relative path to nothing", YAML: `exec: {command: [./program]}`, Want: "exec.command.0: there is no such program"},
 		{Name: "a file that may not be executed", YAML: `exec: {command: [` + plain + `]}`, Want: "exec.command.0: the program may not be executed"},
 		{Name: "a folder", YAML: `exec: {command: [/]}`, Want: "exec.command.0: "},
-		{Name: "a name that is no parameter", YAML: `exec: {command: [cat, "{nmae}"]}`, Params: []string{"name"}, Want: "exec.command.1: {nmae} names no parameter: did you mean {name}?"},
+		{Name: "a name that is no parameter", YAML: `exec: {command: [cat, "{naem}"]}`, Params: []string{"name"}, Want: "exec.command.1: {naem} names no parameter: did you mean {name}?"},
 		{Name: "a caller without a field", YAML: `exec: {command: [cat, "{caller}"]}`, Want: "want {caller.FIELD}"},
 		{Name: "a value that names the option", YAML: `exec: {command: [cat, "--{name}"]}`, Params: []string{"name"}, Want: `exec.command.1: a value right after "--" would choose the option`},
 		{Name: "a value that is a short option", YAML: `exec: {command: [cat, "-{name}=x"]}`, Params: []string{"name"}, Want: `a value right after "-" would choose the option`},
@@ -193,7 +186,7 @@ func TestPathsStartFromTheFolderOfTheFile(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(folder, "bin", "data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "bin", "where"), []byte("#!/bin/sh\npwd -P\n"), 0o700); err != nil { //nolint:gosec // it is to be executed
+	if err := os.WriteFile(filepath.Join(folder, "bin", "where"), []byte("#!/bin/sh\npwd -P\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ name, yaml, want string }{
@@ -223,7 +216,7 @@ func TestPathsStartFromTheFolderOfTheFile(t *testing.T) {
 func TestTheProgramIsFixedWhenTheFileIsRead(t *testing.T) {
 	folders := []string{t.TempDir(), t.TempDir()}
 	for i, folder := range folders {
-		if err := os.WriteFile(filepath.Join(folder, "which-one"), fmt.Appendf(nil, "#!/bin/sh\necho %d\n", i), 0o700); err != nil { //nolint:gosec // it is to be executed
+		if err := os.WriteFile(filepath.Join(folder, "which-one"), fmt.Appendf(nil, "#!/bin/sh\necho %d\n", i), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -230,7 +230,7 @@ func TestAProcessThatLeftTheGroupDoesNotHoldTheCall(t *testing.T) {
 func TestAProgramThatCannotStart(t *testing.T) {
 	for name, spoil := range map[string]func(path string) error{
 		"gone":        os.Remove,
-		"no program":  func(path string) error { return os.WriteFile(path, []byte("\x00\x01"), 0o700) }, //nolint:gosec // it is to be executed
+		"no program":  func(path string) error { return os.WriteFile(path, []byte("\x00\x01"), 0o700) },
 		"not allowed": func(path string) error { return os.Chmod(path, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -248,7 +248,7 @@ func TestAProgramThatCannotStart(t *testing.T) {
 // pidOf is the id in a file, 0 where there is none.
 func pidOf(t *testing.T, folder, name string) int {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(folder, name)) //nolint:gosec // the test's own
+	data, err := os.ReadFile(filepath.Join(folder, name))
 	if err != nil {
 		return 0
 	}
