@@ -75,7 +75,7 @@ func (s *statement) limited(sql string, rows int) string {
 	case !s.selects():
 		return sql
 	case s.dialect == sqlite:
-		return fmt.Sprintf("WITH toolgate_rows AS (SELECT * FROM (\n%s\n) LIMIT %d) SELECT * FROM toolgate_rows", sql, rows)
+		return fmt.Sprintf("WITH toolgate_rows AS MATERIALIZED (SELECT * FROM (\n%s\n) LIMIT %d) SELECT * FROM toolgate_rows", sql, rows)
 	}
 	return fmt.Sprintf("SELECT * FROM (\n%s\n) AS toolgate_rows LIMIT %d", sql, rows)
 }
