@@ -28,6 +28,7 @@ type Chunk struct {
 
 	choice gjson.Result
 	delta  gjson.Result
+	plain  bool // one choice, written as clients get it but perhaps for its role, and no usage
 }
 
 // ReadChunk reads the data of one event. It returns nil without an error for data that says nothing: empty or null,
@@ -45,6 +46,7 @@ func ReadChunk(data []byte) (*Chunk, error) {
 	}
 	c := &Chunk{Raw: data}
 	var failure gjson.Result
+	c.plain = true
 	root.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "id":
@@ -56,11 +58,12 @@ func ReadChunk(data []byte) (*Chunk, error) {
 		case "created":
 			c.Created = v.Raw
 		case "usage":
-			c.Usage = rawObject(v)
+			c.Usage, c.plain = rawObject(v), false
 		case "error":
 			failure = v
 		case "choices":
 			c.choice = firstChoice(v)
+			c.plain = c.plain && len(c.choice.Raw)+2 == len(v.Raw) // there is no other, and no blank
 		}
 		return true
 	})
@@ -86,21 +89,31 @@ func firstChoice(choices gjson.Result) gjson.Result {
 }
 
 func (c *Chunk) readChoice() {
+	index, finish := false, false
 	c.choice.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
+		case "index":
+			index = v.Type == gjson.Number
 		case "delta":
 			c.delta = v
 		case "message": // in place of a delta, when a provider streams a whole reply
+			c.plain = false
 			if !c.delta.Exists() {
 				c.delta = v
 			}
 		case "finish_reason":
 			c.Finish = finishReason(v.String())
+			finish = v.Type == gjson.Null
 		}
 		return true
 	})
+	c.plain = c.plain && index && finish
 	c.HasDelta = c.delta.IsObject()
 	c.delta.ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "role", "tool_calls", "function_call":
+			c.plain = false
+		}
 		switch {
 		case v.Type == gjson.Null:
 		case key.Str == "role":
@@ -134,6 +147,9 @@ const chunkObject = "chat.completion.chunk"
 // In is the chunk inside the envelope e, as a client gets it: with a role if role is true, else without one, and
 // without calls, finish_reason and usage. A chunk that is so already keeps its bytes.
 func (c *Chunk) In(e Envelope, role bool) (json.RawMessage, error) {
+	if c.plain && !role && c.HasDelta && c.ID == e.ID && c.Object == chunkObject && c.Created == e.Created && c.Model == e.Model {
+		return c.Raw, nil // the usual one, which costs no further look
+	}
 	raw := []byte(c.Raw)
 	var err error
 	set := func(path string, value []byte) {

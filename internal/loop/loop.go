@@ -32,6 +32,8 @@ type Stream interface {
 	Header(upstream.Header)
 	// Chunk is the next chunk of the turn. An error, the client's connection broken, ends the run.
 	Chunk(*chat.Chunk) error
+	// Wait says that more of the turn is waited for.
+	Wait()
 	// Hide says that the turn was no answer: what the client has not seen of it stays unseen.
 	Hide()
 	// Shown says whether the client has seen any text of the run.
@@ -144,11 +146,14 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 	}
 	a := upstream.Ask{Request: s.Request, Edits: s.edits(forced), Header: s.Header, ClientKey: s.ClientKey}
 	if s.Stream != nil {
-		a.OnHeader, a.OnChunk = s.Stream.Header, s.Stream.Chunk
+		a.OnHeader, a.OnChunk, a.OnWait = s.Stream.Header, s.Stream.Chunk, s.Stream.Wait
 	}
 	start := s.Now()
 	step := trace.Step{Start: start.Sub(s.Record.Start)}
 	answer, err := s.Model.Ask(ctx, a)
+	if s.Stream != nil {
+		s.Stream.Wait() // what comes next, such as a tool, may take a while
+	}
 	step.Took = s.Now().Sub(start)
 	s.step++
 	if err != nil {

@@ -34,6 +34,7 @@ type stream struct {
 	closed bool
 	timer  *time.Timer
 	buf    []byte
+	unsent bool // something was written and not flushed
 
 	envelope chat.Envelope // settled with the first chunk that is sent
 	settled  bool
@@ -103,13 +104,32 @@ func (st *stream) writeLocked(b []byte) error {
 	if err == nil {
 		err = st.rc.Flush()
 	}
+	st.unsent = false
 	st.timer.Reset(st.keepAlive)
 	return err
 }
 
+// data adds an event. It is sent with the next write, or once the provider is waited for, so that events that came
+// together leave together.
 func (st *stream) data(raw []byte) error {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.begun {
+		return st.writeLocked(sse.AppendData(st.buf[:0], oneLine(raw)))
+	}
 	st.buf = sse.AppendData(st.buf[:0], oneLine(raw))
-	return st.write(st.buf)
+	st.unsent = true
+	_, err := st.c.w.Write(st.buf)
+	return err
+}
+
+// Wait sends what has been added.
+func (st *stream) Wait() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if st.unsent {
+		_ = st.writeLocked(nil) // a client that left is noticed by the next chunk
+	}
 }
 
 // Begin begins a turn.

@@ -23,6 +23,10 @@ type Reader struct {
 	line   []byte
 	skipLF bool // the last line ended in CR
 	first  bool
+
+	// BeforeRead, if it is not nil, is called before the underlying reader is asked for more, which may take a while: what
+	// has come so far can be passed on then.
+	BeforeRead func()
 }
 
 // NewReader reads from r. limit is in bytes and bounds what one event may hold; 0 means 16 MiB.
@@ -128,6 +132,9 @@ func lineEnd(b []byte) int {
 // window is what is buffered, at least one byte.
 func (r *Reader) window() ([]byte, error) {
 	if r.in.Buffered() == 0 {
+		if r.BeforeRead != nil {
+			r.BeforeRead()
+		}
 		if _, err := r.in.Peek(1); err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ type Ask struct {
 	Header    Header // the client's, without what is the gateway's own business
 	ClientKey string // the client's bearer token
 	OnHeader  func(Header)
+	OnWait    func()                  // of a stream, before more of it is waited for
 	OnChunk   func(*chat.Chunk) error // of a stream, in order, from the goroutine that called; an error ends the call
 }
 
@@ -87,7 +88,7 @@ func (r Route) askWith(ctx context.Context, a Ask, noOptions bool) (*Answer, err
 	answer := &Answer{Upstream: r.client.name, Header: resp.Header}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if kind == "text/event-stream" || a.Request.Stream && !strings.Contains(kind, "json") {
-		answer.Turn, err = r.readStream(ctx, resp, a.OnChunk)
+		answer.Turn, err = r.readStream(ctx, resp, a)
 	} else {
 		answer.Turn, err = r.readReply(ctx, resp, a.OnChunk)
 	}
@@ -157,13 +158,14 @@ func (r Route) unreadable(resp *http.Response, err error) *Error {
 }
 
 // readStream reads a stream to its end, and hands each chunk on as it comes.
-func (r Route) readStream(ctx context.Context, resp *http.Response, onChunk func(*chat.Chunk) error) (*chat.Turn, error) {
+func (r Route) readStream(ctx context.Context, resp *http.Response, a Ask) (*chat.Turn, error) {
 	defer resp.Body.Close()
 	in, err := decoded(resp)
 	if err != nil {
 		return nil, r.client.failure(ctx, err)
 	}
-	s := stream{reader: sse.NewReader(in, 0), onChunk: onChunk}
+	s := stream{reader: sse.NewReader(in, 0), onChunk: a.OnChunk}
+	s.reader.BeforeRead = a.OnWait
 	if err := s.read(); err != nil {
 		e := r.streamFailure(ctx, resp, err)
 		e.Began = s.assembler.Chunks() > 0
