@@ -35,11 +35,36 @@ func documentEnvironment(name string) (string, bool) {
 	return v, ok
 }
 
+// trackerDocument is the OpenAPI document that a block names.
+const trackerDocument = `openapi: 3.1.0
+info: {title: Tracker, version: "1"}
+paths:
+  /issues/{id}:
+    get:
+      operationId: get_issue
+      summary: Show one issue by its number.
+      parameters: [{name: id, in: path, required: true, schema: {type: integer}, description: The number.}]
+      responses: {"200": {description: The issue.}}
+  /issues:
+    post:
+      operationId: create_issue
+      summary: Open a new issue with a title.
+      requestBody: {required: true, content: {application/json: {schema: {type: object, required: [title], properties: {title: {type: string, description: One line.}}}}}}
+      responses: {"201": {description: The issue.}}
+  /users:
+    delete:
+      operationId: delete_users_admin
+      responses: {"204": {description: Gone.}}
+`
+
 // wired says what is wrong with a configuration, warnings included, up to a gateway made of it.
 func wired(t *testing.T, name string, data []byte) error {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "openai.key"), []byte("sk-of-the-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "tracker.yaml"), []byte(trackerDocument), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c, err := check(config.Parse(name, dir, data, documentEnvironment))

@@ -14,7 +14,9 @@ import (
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/schema"
 	"github.com/toolgate/toolgate/internal/suggest"
+	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/tool/mcptool"
+	"github.com/toolgate/toolgate/internal/tool/openapi"
 	"github.com/toolgate/toolgate/internal/tool/sqltool"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -28,7 +30,7 @@ type settings struct {
 	Streaming   proxy.StreamingConfig              `yaml:"streaming" doc:"How streams are made."`
 	Databases   config.Map[sqltool.DatabaseConfig] `yaml:"databases" doc:"Databases for sql tools, by name."`
 	MCPServers  config.Map[mcptool.ServerConfig]   `yaml:"mcp_servers" doc:"MCP servers whose tools are attached, by name."`
-	OpenAPI     *config.Node                       `yaml:"openapi" later:"*" doc:"OpenAPI documents whose operations become tools, by name."`
+	OpenAPI     config.Map[openapi.Config]         `yaml:"openapi" doc:"OpenAPI documents whose operations become tools, by name."`
 	Tools       *config.Node                       `yaml:"tools" doc:"Tools, by name."`
 	Schemas     *config.Node                       `yaml:"schemas" doc:"JSON Schemas that parameters may refer to as #/schemas/NAME."`
 	ErrorFormat string                             `yaml:"error_format" enum:"json,text" doc:"How a failed call reads to the model."`
@@ -112,6 +114,9 @@ func check(f *config.File) (*checked, error) {
 	c.limits = c.Budget.Over(c.limits)
 	c.databases = sqltool.NewDatabases(c.Databases)
 	c.tools = registry.Read(c.Tools, kinds(c.databases), schema.Named(c.Schemas))
+	for name := range c.OpenAPI.All() {
+		c.tools.Add(openapi.Tools(name, c.OpenAPI.Node(name)), []tool.Kind{openapi.Kind}, nil)
+	}
 	for _, s := range c.MCPServers.All() {
 		for name := range s.Tools.Set.All() {
 			registry.CheckOverrides(s.Tools.Set.Node(name))

@@ -78,6 +78,9 @@ func (c *Config) Check(n *config.Node, s tool.Spec) {
 	for _, fault := range append(statement.check(s.Effect), checkNames(names, s.Params)...) {
 		query.Fail("%s", fault)
 	}
+	if taken := takesSQL(names, s); taken != "" {
+		n.FailKey("query", "takes nothing of the call, and the tool has a parameter %q: SQL of a model's own is never run; write the query and bind its values as :name", taken)
+	}
 	warnUnused(n, names, s)
 	c.plan = &plan{
 		names:   names,
@@ -91,6 +94,19 @@ func (c *Config) Check(n *config.Node, s tool.Spec) {
 	if s.Effect == tool.Read || statement.dialect == sqlite {
 		c.plan.sql = statement.limited(sql, c.MaxRows+1)
 	}
+}
+
+// takesSQL is the parameter of a tool that looks as if a model were to write the query itself, "" without one.
+func takesSQL(names []string, s tool.Spec) string {
+	if len(names) > 0 {
+		return ""
+	}
+	for _, name := range []string{"sql", "query", "statement", "where"} {
+		if s.Has(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 func (c *Config) checkDatabase(n *config.Node) {
