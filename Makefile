@@ -64,7 +64,7 @@ e2e-setup: ## install the SDKs that e2e drives into .cache
 
 .PHONY: e2e
 e2e: e2e-setup ## the built binary against real SDKs and services
-	$(GO) test -tags e2e $(TESTFLAGS) ./internal/e2e/...
+	$(GO) test -tags e2e $(TESTFLAGS) ./internal/e2e/... ./internal/tool/mcptool
 
 # The data is as old as the version of golang.org/x/vulndb in internal/tools/go.mod, so that a commit's verdict stays.
 # To take today's: go -C internal/tools get golang.org/x/vulndb@latest

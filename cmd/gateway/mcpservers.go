@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -16,12 +17,13 @@ import (
 
 // mcpServers are the MCP servers of a gateway, whose tools come and go.
 type mcpServers struct {
-	list   []*mcptool.Server
-	prefix map[string]string // by server
-	fields map[string][]string
-	set    *registry.Set
-	log    *slog.Logger
-	told   sync.Map // server → whether its warnings have been logged
+	list     []*mcptool.Server
+	personal []*mcptool.Server // those with a session for each identity
+	prefix   map[string]string // by server
+	fields   map[string][]string
+	set      *registry.Set
+	log      *slog.Logger
+	told     sync.Map // server → whether its warnings have been logged
 }
 
 // newMCPServers makes the servers of a checked configuration. Nothing is started.
@@ -40,6 +42,9 @@ func newMCPServers(c *checked, g *gateway) (*mcpServers, error) {
 			return nil, fmt.Errorf("mcp_servers.%s: %w", name, err)
 		}
 		m.list = append(m.list, s)
+		if len(config.Forward) > 0 || len(config.CallerFields()) > 0 {
+			m.personal = append(m.personal, s)
+		}
 	}
 	return m, nil
 }
@@ -83,6 +88,26 @@ func (m *mcpServers) start(ctx context.Context) (stop func()) {
 	return func() {
 		cancel()
 		wg.Wait()
+	}
+}
+
+// introduce lets servers that have sessions by identity, and list nothing for nobody, get to know who asks. It is nil
+// where there is no such server.
+func (m *mcpServers) introduce() func(context.Context, map[string]any, http.Header) {
+	if len(m.personal) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, caller map[string]any, header http.Header) {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		for _, s := range m.personal {
+			if s.Ready() {
+				continue
+			}
+			if err := s.Introduce(ctx, tool.Call{Caller: caller, Headers: header}); err != nil {
+				m.log.Warn("MCP server", slog.String("server", s.Name()), slog.Any("err", err))
+			}
+		}
 	}
 }
 

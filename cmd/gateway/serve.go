@@ -151,8 +151,10 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		Gatherer: g.registry,
 		Store:    trace.NewStore(c.Trace.Keep, time.Duration(c.Trace.TTL)),
 		Ready:    g.mcp.ready,
-		Version:  version,
-		OpenAPI:  toolgate.OpenAPI,
+
+		Introduce: g.mcp.introduce(),
+		Version:   version,
+		OpenAPI:   toolgate.OpenAPI,
 	})
 	return g, nil
 }

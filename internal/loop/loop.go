@@ -50,6 +50,7 @@ type Run struct {
 	Instructions json.RawMessage // a message before the client's; nil without
 	Defaults     []chat.Pair     // members where the client sent none; tool_choice among them is for the first step
 	Header       upstream.Header // the client's, for the provider
+	Client       upstream.Header // the client's as it came, for tools that forward some of it
 	ClientKey    string
 	Key          string           // the client's Idempotency-Key, else ""
 	Record       *trace.Run       // filled as the run goes; its Start is that of the run's clock

@@ -290,7 +290,7 @@ func (s *state) runOne(ctx context.Context, it *item, attempt int) {
 	if key == "" {
 		key = s.Record.ID
 	}
-	it.seen, it.stop = s.View.Run(ctx, it.Prepared, registry.Scope{RunID: s.Record.ID, Key: key, CallID: it.id, Caller: s.Record.Caller, Attempt: attempt, Conversation: s.conversation})
+	it.seen, it.stop = s.View.Run(ctx, it.Prepared, registry.Scope{RunID: s.Record.ID, Key: key, CallID: it.id, Caller: s.Record.Caller, Attempt: attempt, Headers: s.Client, Conversation: s.conversation})
 	it.took = s.Now().Sub(it.start)
 	it.state = ran
 }

@@ -63,6 +63,9 @@ func (c *completion) read() (*registry.View, budget.Limits, error) {
 	if c.model, err = modelFor(c.info, c.req.Model); err != nil {
 		return nil, limits, err
 	}
+	if c.opts.Introduce != nil {
+		c.opts.Introduce(c.r.Context(), c.info.caller.Fields, c.r.Header)
+	}
 	if limits, err = limitsFor(c.r.Header, c.info.caller.Budget.Narrow(c.model.Limits)); err != nil {
 		return nil, limits, err
 	}
@@ -157,6 +160,7 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		Instructions: c.model.Instructions,
 		Defaults:     c.model.Defaults,
 		Header:       toProvider(c.r.Header, true),
+		Client:       c.r.Header,
 		ClientKey:    bearer(c.r),
 		Key:          c.r.Header.Get(headerIdempotent),
 		Record:       c.record,

@@ -56,7 +56,7 @@ func (s *Server) mcpServer(r *http.Request) *mcp.Server {
 	})
 	view := i.site.view(i.caller, m)
 	for _, t := range view.Tools() {
-		c := mcpCaller{Server: s, info: i, model: m, view: view, key: r.Header.Get(headerIdempotent)}
+		c := mcpCaller{Server: s, info: i, model: m, view: view, key: r.Header.Get(headerIdempotent), header: r.Header}
 		server.AddTool(&mcp.Tool{
 			Name:        t.Name,
 			Description: t.Description(),
@@ -74,6 +74,8 @@ type mcpCaller struct {
 	model *models.Model
 	view  *registry.View
 	key   string
+
+	header http.Header // of the client's request
 }
 
 // call makes one call as a run of its own. What a model would read of a failure is the result, marked as an error.
@@ -94,7 +96,7 @@ func (c mcpCaller) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 		timed, cancel := context.WithTimeout(ctx, limits.Time)
 		defer cancel()
 		var err error
-		seen, err = c.view.Run(timed, p, registry.Scope{RunID: record.ID, Key: key, CallID: record.ID, Caller: record.Caller, Attempt: 1})
+		seen, err = c.view.Run(timed, p, registry.Scope{RunID: record.ID, Key: key, CallID: record.ID, Caller: record.Caller, Attempt: 1, Headers: c.header})
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			stop, seen = loop.TimedOut, c.view.Refuse(registry.Interrupted, "interrupted: the time budget ran out")

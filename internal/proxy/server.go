@@ -44,8 +44,10 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	Store    *trace.Store
 	Ready    func() error // nil once requests can be served; without it always
-	Version  string       // told to MCP clients
-	OpenAPI  []byte       // served at /openapi.yaml; without it that is 404
+	// Introduce, if it is not nil, lets tools that depend on who asks get ready before they are offered.
+	Introduce func(ctx context.Context, caller map[string]any, header http.Header)
+	Version   string // told to MCP clients
+	OpenAPI   []byte // served at /openapi.yaml; without it that is 404
 }
 
 // Server serves clients. Its site can be replaced while it does.

@@ -133,6 +133,7 @@ type Scope struct {
 	Caller  string // name of the key; cached results are for the same one alone
 	Attempt int    // which of the equal calls of the run it is, from 1
 
+	Headers      map[string][]string    // of the client's request, for tools that forward some
 	Conversation func() json.RawMessage // the run's messages so far; nil outside of a run
 }
 
@@ -140,7 +141,7 @@ type Scope struct {
 // observation.
 func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
 	t := p.Tool
-	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID, Conversation: s.Conversation}
+	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID, Headers: s.Headers, Conversation: s.Conversation}
 	if t.Effect == tool.Write {
 		call.IdempotencyKey = idempotencyKey(s, t.Name, p.args)
 	}

@@ -37,6 +37,8 @@ type Call struct {
 	Caller         map[string]any // fields of who asks, from the key; never from the model
 	RunID          string
 	IdempotencyKey string // of a Write; "" for a Read
+	// Headers are those of the client's request. A kind sends on only those that its configuration names.
+	Headers http.Header
 	// Conversation is the run's messages so far as a JSON list, for tools that hand it on; nil outside of a run.
 	Conversation func() json.RawMessage
 }

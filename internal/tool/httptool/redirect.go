@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/tool"
@@ -55,7 +54,7 @@ func (o *outgoing) redirected(reply *http.Response) (*outgoing, bool) {
 		return nil, false
 	}
 	to, err := o.url.Parse(location)
-	if err != nil || !sameHost(to, o.url) {
+	if err != nil || !tool.SameHost(to, o.url) {
 		return nil, false
 	}
 	to.User, to.Fragment, to.RawFragment = nil, "", ""
@@ -73,20 +72,6 @@ func (o *outgoing) redirected(reply *http.Response) (*outgoing, bool) {
 		}
 	}
 	return next, true
-}
-
-func sameHost(a, b *url.URL) bool {
-	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	if strings.EqualFold(u.Scheme, "https") {
-		return "443"
-	}
-	return "80"
 }
 
 // drain reads what may be left of a reply, as long as it is little, so that its connection can be used again.

@@ -111,8 +111,8 @@ func TestSameHost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := sameHost(a.base, b.base); got != tt.want {
-			t.Errorf("sameHost(%s, %s) = %t, want %t", tt.from, tt.to, got, tt.want)
+		if got := tool.SameHost(a.base, b.base); got != tt.want {
+			t.Errorf("SameHost(%s, %s) = %t, want %t", tt.from, tt.to, got, tt.want)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type ServerConfig struct {
 	Type        Wire               `yaml:"type" enum:"stdio,http,streamable-http,streamable_http,streamableHttp,sse" doc:"how the server speaks; needed for none but SSE servers that refuse the question"`
 	Transport   Wire               `yaml:"transport" enum:"stdio,http,streamable-http,streamable_http,streamableHttp,sse" doc:"the same as type"`
 	Prefix      *string            `yaml:"prefix" doc:"before the name of each tool; NAME__ by default"`
-	Tools       Choice             `yaml:"tools"`
+	Tools       Choice             `yaml:"tools" doc:"which of its tools are offered, and how"`
 	Forward     []string           `yaml:"forward" doc:"headers of the client that go along to the server; who sends other values has a session of their own"`
 	Required    bool               `yaml:"required" doc:"the gateway is not ready without this server"`
 	ListTimeout config.Duration    `yaml:"list_timeout" min:"1ms" doc:"time for the start of a session and for a list of its tools"`
@@ -84,13 +84,17 @@ const (
 
 // wire is the way that the file names, "" where it names none.
 func (c *ServerConfig) wire() string {
-	switch w := c.Type + c.Transport; w {
-	case "":
-		return ""
+	w := c.Type
+	if w == "" {
+		w = c.Transport
+	}
+	switch w {
 	case wireStdio, wireSSE:
 		return string(w)
+	case "http", "streamable-http", "streamable_http", "streamableHttp":
+		return wireStreamable
 	}
-	return wireStreamable
+	return ""
 }
 
 // personal says whether sessions belong to identities.

@@ -123,8 +123,7 @@ func (c *ServerConfig) headersFor(call tool.Call) (http.Header, error) {
 
 // forwarded is a header of the client's request, "" when it had none.
 func forwarded(call tool.Call, name string) string {
-	text, _ := call.Caller["header:"+name].(string)
-	return text
+	return call.Headers.Get(name)
 }
 
 // identity tells headers of one identity from those of another.

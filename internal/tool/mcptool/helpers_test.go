@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -175,7 +174,13 @@ func (r *running) say(id string) string {
 }
 
 // wants fails the test unless err is an error of that class and type.
-func wants(t testing.TB, err error, class tool.Class, kind string) *tool.Error {
+func wants(t testing.TB, err error, class tool.Class, kind string) {
+	t.Helper()
+	_ = failure(t, err, class, kind)
+}
+
+// failure is err as an error of that class and type.
+func failure(t testing.TB, err error, class tool.Class, kind string) *tool.Error {
 	t.Helper()
 	e := tool.AsError(err)
 	if err == nil || e.Class != class || e.Type != kind {
@@ -194,10 +199,7 @@ func starts(t testing.TB, path string) int {
 	return strings.Count(string(text), "\n")
 }
 
-func noteStarts(t testing.TB) (path, yaml string) {
-	path = filepath.Join(t.TempDir(), "starts")
-	return path, path
-}
+func testLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func args(t testing.TB, text string) map[string]any {
 	t.Helper()
@@ -208,4 +210,17 @@ func args(t testing.TB, text string) map[string]any {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// asCall is a call of somebody with those fields, of which "header:NAME" are headers of the client's request.
+func asCall(fields map[string]any) tool.Call {
+	c := tool.Call{Caller: map[string]any{}, Headers: http.Header{}}
+	for name, v := range fields {
+		if header, ok := strings.CutPrefix(name, "header:"); ok {
+			c.Headers.Set(header, v.(string))
+		} else {
+			c.Caller[name] = v
+		}
+	}
+	return c
 }

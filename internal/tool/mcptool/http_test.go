@@ -254,7 +254,7 @@ func TestEachIdentityHasASessionOfItsOwn(t *testing.T) {
 	remote := newRemote(t, "older")
 	r := start(t, remote.yaml(", headers: {X-User: '{caller.id}', X-Fixed: f}, forward: [x-tenant]")).ready()
 	call := func(user, tenant string) tool.Call {
-		return tool.Call{Caller: map[string]any{"id": user, "header:X-Tenant": tenant}}
+		return asCall(map[string]any{"id": user, "header:X-Tenant": tenant})
 	}
 	session := map[string]string{}
 	for range 2 {
@@ -300,11 +300,11 @@ func TestAServerThatRefusesNobodyLearnsItsToolsFromWhoIsIntroduced(t *testing.T)
 	})
 	r := start(t, remote.yaml(", forward: [Authorization]"))
 	until(t, "the refusal", func() bool { return r.Err() != nil && strings.Contains(r.Err().Error(), "401") })
-	bob := tool.Call{Caller: map[string]any{"header:Authorization": "Bearer bob"}}
+	bob := asCall(map[string]any{"header:Authorization": "Bearer bob"})
 	if err := r.Introduce(t.Context(), bob); err == nil || r.Ready() {
 		t.Errorf("Introduce(bob) = %v, Ready() = %v", err, r.Ready())
 	}
-	ann := tool.Call{Caller: map[string]any{"header:Authorization": "Bearer ann"}}
+	ann := asCall(map[string]any{"header:Authorization": "Bearer ann"})
 	if err := r.Introduce(t.Context(), ann); err != nil || !r.Ready() {
 		t.Errorf("Introduce(ann) = %v, Ready() = %v", err, r.Ready())
 	}
@@ -315,7 +315,7 @@ func TestAServerThatRefusesNobodyLearnsItsToolsFromWhoIsIntroduced(t *testing.T)
 		t.Errorf("echo = %q, %v", got, err)
 	}
 	_, err := r.call(t.Context(), "echo", bob)
-	if e := wants(t, err, tool.Failed, tool.TypeHTTPStatus); e.Status != http.StatusUnauthorized {
+	if e := failure(t, err, tool.Failed, tool.TypeHTTPStatus); e.Status != http.StatusUnauthorized {
 		t.Errorf("status = %d", e.Status)
 	}
 	if !r.Ready() {
@@ -449,7 +449,7 @@ func TestAnAddressThatNeverAnswers(t *testing.T) {
 			}
 			began := time.Now()
 			_, err = s.Connect(t.Context())
-			if only == "subscriptions/listen" { // the older handshake has none
+			if only == "subscriptions/listen" { // then there is no word of changes, which is all
 				if err != nil {
 					t.Errorf("Connect() = %v", err)
 				}
@@ -458,6 +458,36 @@ func TestAnAddressThatNeverAnswers(t *testing.T) {
 			}
 			if took := time.Since(began); took > 4*time.Second {
 				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+func TestAServerWithoutAStreamForNotifications(t *testing.T) {
+	tests := map[string]func(http.ResponseWriter, *http.Request){
+		"says so": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
+		"hangs":   func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() },
+		"cuts the connection": func(w http.ResponseWriter, _ *http.Request) {
+			if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+				_ = c.Close()
+			}
+		},
+	}
+	for name, answer := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			remote := newRemote(t, "older")
+			remote.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+				if q.Method == http.MethodGet {
+					answer(w, q)
+				}
+				return q.Method == http.MethodGet
+			})
+			r := start(t, remote.yaml(", list_timeout: 2s")).ready()
+			r.say("more")
+			until(t, "the new tool, which nobody tells of", func() bool { _, tools := r.lists(); _, ok := named(tools, "added"); return ok })
+			if n, _ := r.lists(); n != 2 || r.older.Load() {
+				t.Errorf("told %d lists, want 2, in the first session", n)
 			}
 		})
 	}
@@ -491,7 +521,7 @@ func TestStatusesOfACall(t *testing.T) {
 				return true
 			})
 			_, err := r.call(t.Context(), "echo", tool.Call{})
-			e := wants(t, err, tt.class, tt.kind)
+			e := failure(t, err, tt.class, tt.kind)
 			if e.Status != tt.status {
 				t.Errorf("status = %d", e.Status)
 			}

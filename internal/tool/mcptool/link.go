@@ -7,15 +7,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/retry"
+
+	"github.com/toolgate/toolgate/internal/tool"
 )
 
 // link is the http.RoundTripper of one session. It sends the session's headers to the host of the file and nothing to
@@ -27,6 +29,9 @@ type link struct {
 	join    joiner
 	trouble func()       // a request found no way to the server
 	status  atomic.Int32 // of the last reply
+
+	patience time.Duration // for the stream of notifications; 0 where there is no session without it
+	opened   atomic.Bool   // it was asked for
 }
 
 // joiner derives a context that also ends with something else. The function ends it and frees what it holds.
@@ -63,7 +68,41 @@ var errOtherHost = errors.New("the server points to another host, which is not f
 
 // RoundTrip is for the SDK's client.
 func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !sameHost(r.URL, l.origin) {
+	stream := r.Method == http.MethodGet || r.Header.Get("Mcp-Method") == "subscriptions/listen"
+	if stream && l.patience > 0 && !l.opened.Swap(true) {
+		return l.open(r)
+	}
+	return l.send(r)
+}
+
+// open asks for the stream of notifications. The SDK does not begin a session before there is an answer, and tries for
+// long where there is none, though a server need not have the stream. One that fails to give it in time has none, as
+// 405 says (MCP 2025-11-25, transports, listening for messages).
+func (l *link) open(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	late := time.AfterFunc(l.patience, cancel)
+	reply, err := l.send(r.WithContext(ctx))
+	switch {
+	case err == nil && late.Stop():
+		reply.Body = &body{reply.Body, cancel}
+		return reply, nil
+	case err == nil:
+		err = context.DeadlineExceeded
+		_ = reply.Body.Close()
+	}
+	cancel()
+	if r.Method != http.MethodGet || errors.Is(err, errOtherHost) {
+		return nil, err
+	}
+	return &http.Response{
+		Status: "405 Method Not Allowed", StatusCode: http.StatusMethodNotAllowed, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: http.Header{}, Body: http.NoBody, Request: r,
+	}, nil
+}
+
+// send sends a request with what is the session's.
+func (l *link) send(r *http.Request) (*http.Response, error) {
+	if !tool.SameHost(r.URL, l.origin) {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
@@ -71,9 +110,7 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	ctx, release := l.join(r.Context())
 	out := r.Clone(ctx)
-	for name, values := range l.header {
-		out.Header[name] = values
-	}
+	maps.Copy(out.Header, l.header)
 	reply, err := l.next.RoundTrip(out)
 	if err == nil {
 		l.status.Store(int32(reply.StatusCode)) //nolint:gosec // three digits
@@ -89,20 +126,6 @@ func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	reply.Body = &body{reply.Body, release}
 	return reply, nil
-}
-
-func sameHost(a, b *url.URL) bool {
-	return strings.EqualFold(a.Scheme, b.Scheme) && strings.EqualFold(a.Hostname(), b.Hostname()) && port(a) == port(b)
-}
-
-func port(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	if strings.EqualFold(u.Scheme, "https") {
-		return "443"
-	}
-	return "80"
 }
 
 // mostError is how much is read of a reply that is an error.

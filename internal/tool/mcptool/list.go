@@ -84,9 +84,18 @@ func (s *Server) offered(all []*mcp.Tool) (tools []Tool, warnings []string) {
 		ids = append(ids, t.Name)
 		tools = append(tools, made)
 	}
+	taken := map[string]bool{}
 	for i, name := range names(s.prefix, ids) {
 		tools[i].Name = name
 	}
+	tools = slices.DeleteFunc(tools, func(t Tool) bool {
+		double := taken[t.Name]
+		taken[t.Name] = true
+		if double { // an ID can be made up to look like the name that another one gets
+			warnings = append(warnings, fmt.Sprintf("tool %q is left out: another one is called %s", t.ID, t.Name))
+		}
+		return double
+	})
 	for _, id := range s.config.Tools.Set.Keys() {
 		if !known[id] {
 			warnings = append(warnings, fmt.Sprintf("tools.set has %q, which the server does not", id))

@@ -164,6 +164,15 @@ func newTestServer(is func(string) bool, over <-chan struct{}) *mcp.Server {
 		}
 		return text(strconv.Itoa(cmd.Process.Pid))
 	})
+	add("daemon", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		cmd := exec.Command("sleep", "5")
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		return text("it is out of reach")
+	})
 	add("more", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		add("added", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return text("new") })
 		return text("there is one more")

@@ -97,8 +97,9 @@ func mark(kind string, details ...string) string {
 	return strings.TrimSuffix("["+kind+" "+strings.Join(known, ", "), " ") + "]"
 }
 
-// says whether the texts say the same as a structured value: one of them is its JSON, as MCP asks for. The servers of
-// FastMCP put a value that is no object under the one key `result`, and have a text for each item of a list.
+// says whether the texts say the same as a structured value: one of them is its JSON, as MCP asks for. A value that is
+// no object stands under one key (`result` in servers of FastMCP, `content` in server-filesystem), and a list may have a
+// text for each of its items.
 func says(texts []string, v any) bool {
 	for _, t := range texts {
 		if equal(t, v) {
@@ -107,8 +108,9 @@ func says(texts []string, v any) bool {
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		inner, ok := v["result"]
-		return ok && len(v) == 1 && says(texts, inner)
+		for _, inner := range v {
+			return len(v) == 1 && says(texts, inner)
+		}
 	case []any:
 		if len(v) == 0 || len(texts) != len(v) {
 			return false

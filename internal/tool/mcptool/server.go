@@ -23,7 +23,8 @@ type Options struct {
 	Logger    *slog.Logger      // default discards
 	Transport http.RoundTripper // required for a server with a url; it must use no proxy
 	// OnTools is told the whole list whenever it changes: the first one, a changed one, none when the server is lost,
-	// and again when it is back. Calls come one at a time, from goroutines of Run and Introduce, which wait for them.
+	// again when it is back, and none when Run ends. Calls come one at a time, from goroutines of Run and Introduce,
+	// which wait for them; Ready follows after.
 	OnTools       func(server string, tools []Tool)
 	ClientVersion string // what the server is told of us; default "dev"
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -65,11 +66,11 @@ func TestOutcomesOfCalls(t *testing.T) {
 		t.Errorf("the key in _meta = %q, %v", got, err)
 	}
 	_, err := r.call(t.Context(), "fail", tool.Call{})
-	if e := wants(t, err, tool.Business, TypeMCP); e.Message != "no note about that" {
+	if e := failure(t, err, tool.Business, TypeMCP); e.Message != "no note about that" {
 		t.Errorf("message = %q", e.Message)
 	}
 	_, err = r.call(t.Context(), "nothing_like_it", tool.Call{})
-	if e := wants(t, err, tool.Business, TypeMCP); !strings.Contains(e.Message, "nothing_like_it") {
+	if e := failure(t, err, tool.Business, TypeMCP); !strings.Contains(e.Message, "nothing_like_it") {
 		t.Errorf("message of an unknown tool = %q", e.Message)
 	}
 }
@@ -334,4 +335,53 @@ func TestFilesChoiceOfTools(t *testing.T) {
 	if logs := r.logs.String(); !strings.Contains(logs, `tools.set has \"gone\"`) {
 		t.Errorf("no word of an entry that fits nothing:\n%s", logs)
 	}
+}
+
+func TestAGrandchildThatHoldsThePipesOpenHoldsNothingUp(t *testing.T) {
+	r := start(t, program("", "")).ready()
+	r.say("daemon")
+	began := time.Now()
+	_, err := r.call(t.Context(), "die", tool.Call{})
+	wants(t, err, tool.Unavailable, tool.TypeConnect)
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the end of the server showed after %v", took)
+	}
+	r.say("echo")
+}
+
+func TestTwoServersWithTheSameToolsLiveApart(t *testing.T) {
+	a, b := start(t, program("", ", prefix: a_")).ready(), start(t, program("", ", prefix: b_")).ready()
+	_, ofA := a.lists()
+	_, ofB := b.lists()
+	for i := range ofA {
+		if ofA[i].ID != ofB[i].ID || ofA[i].Name != "a_"+ofA[i].ID || ofB[i].Name != "b_"+ofB[i].ID {
+			t.Errorf("%s and %s", ofA[i].Name, ofB[i].Name)
+		}
+	}
+	_, err := a.call(t.Context(), "die", tool.Call{})
+	wants(t, err, tool.Unavailable, tool.TypeConnect)
+	if n, _ := b.lists(); n != 1 || b.say("echo") != "{}" {
+		t.Error("the end of one server touched the other")
+	}
+}
+
+func TestACallWaitsForTheFirstSession(t *testing.T) {
+	r := start(t, program("slow", ""))
+	if got := r.say("echo"); got != "{}" {
+		t.Errorf("echo = %q", got)
+	}
+}
+
+func TestManyCallsAtOnce(t *testing.T) {
+	r := start(t, program("", "")).ready()
+	var wg sync.WaitGroup
+	for i := range 50 {
+		wg.Go(func() {
+			want := `{"zeta":"` + strconv.Itoa(i) + `"}`
+			if got, err := r.call(t.Context(), "echo", tool.Call{Args: args(t, want)}); got != want || err != nil {
+				t.Errorf("echo = %q, %v; want %q", got, err, want)
+			}
+		})
+	}
+	wg.Wait()
 }
