@@ -134,7 +134,7 @@ func (m *mcpServers) settle(ctx context.Context) error {
 		for _, s := range m.list {
 			switch err := s.Err(); {
 			case s.Ready():
-			case err != nil:
+			case err != nil && !errors.Is(err, mcptool.ErrNotYet):
 				failed = append(failed, fmt.Sprintf("%s: %s", s.Name(), err))
 			default:
 				waiting = append(waiting, s.Name())

