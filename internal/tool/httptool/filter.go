@@ -52,11 +52,13 @@ func newFilter(src string) (*filter, error) {
 // text is what the program makes of v: no result or null is nothing, one string is its text, any other one its JSON,
 // several are a JSON list of them. A text over the limit for replies is an error.
 //
-// The time of a program ends with ctx. Its memory has no limit but that: `[range(1e9)]` is the operator's to avoid.
+// The time of a program ends with ctx, its memory is bounded as guarded says.
 func (f *filter) text(ctx context.Context, v any) (string, error) {
 	var first any
 	var list bytes.Buffer
 	n := 0
+	ctx, stop := guarded(ctx)
+	defer stop()
 	results := f.code.RunWithContext(ctx, v)
 	for {
 		v, ok := results.Next()
@@ -64,7 +66,7 @@ func (f *filter) text(ctx context.Context, v any) (string, error) {
 			break
 		}
 		if err, ok := v.(error); ok {
-			return "", err
+			return "", ended(ctx, err)
 		}
 		if n++; n == 1 {
 			first = v
@@ -97,6 +99,14 @@ func (f *filter) text(ctx context.Context, v any) (string, error) {
 	return list.String(), nil
 }
 
+// ended is the error of a program, or why it was ended.
+func ended(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errMemory) {
+		return errMemory
+	}
+	return err
+}
+
 func writeJQ(b *bytes.Buffer, v any) error {
 	text, err := gojq.Marshal(v)
 	if err != nil {
@@ -111,6 +121,8 @@ func writeJQ(b *bytes.Buffer, v any) error {
 
 // holds says whether the program gives anything but false and null, which is what jq takes for true.
 func (f *filter) holds(ctx context.Context, v any) (bool, error) {
+	ctx, stop := guarded(ctx)
+	defer stop()
 	results := f.code.RunWithContext(ctx, v)
 	for {
 		v, ok := results.Next()
@@ -118,7 +130,7 @@ func (f *filter) holds(ctx context.Context, v any) (bool, error) {
 			return false, nil
 		}
 		if err, ok := v.(error); ok {
-			return false, err
+			return false, ended(ctx, err)
 		}
 		if v != nil && v != false {
 			return true, nil
