@@ -176,7 +176,9 @@ func (g *gateway) call(cmd *cobra.Command, name, arguments string, fields map[st
 	}
 	g.transport.tell = func(r *http.Request, body []byte) { tellRequest(cmd.ErrOrStderr(), g.site.Mask, r, body) }
 	start := time.Now()
-	seen, err := view.Run(cmd.Context(), p, registry.Scope{RunID: "cli", Key: "cli-" + start.Format(time.RFC3339Nano), Attempt: 1})
+	scope := registry.Scope{RunID: "cli", Key: "cli-" + start.Format(time.RFC3339Nano), Attempt: 1}
+	scope.Tell = func(lines ...string) { tellLines(cmd.ErrOrStderr(), g.site.Mask, lines) }
+	seen, err := view.Run(cmd.Context(), p, scope)
 	if err != nil {
 		return err
 	}
@@ -202,6 +204,13 @@ func tellRequest(out io.Writer, m *mask.Masker, r *http.Request, body []byte) {
 	}
 	if len(body) > 0 {
 		fmt.Fprintf(out, "     %s\n", m.Text(shorten(string(body), 2000)))
+	}
+}
+
+// tellLines prints what a tool of another kind has sent, without secrets.
+func tellLines(out io.Writer, m *mask.Masker, lines []string) {
+	for i, line := range lines {
+		fmt.Fprintf(out, "%-4s %s\n", map[bool]string{true: "sent"}[i == 0], m.Text(shorten(line, 2000)))
 	}
 }
 

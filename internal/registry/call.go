@@ -135,13 +135,14 @@ type Scope struct {
 
 	Headers      map[string][]string    // of the client's request, for tools that forward some
 	Conversation func() json.RawMessage // the run's messages so far; nil outside of a run
+	Tell         func(lines ...string)  // told what the tool sends; nil where nobody looks
 }
 
 // Run makes a prepared call. Where ctx ends before the call does, it returns ctx's cause; whatever else happens is an
 // observation.
 func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
 	t := p.Tool
-	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID, Headers: s.Headers, Conversation: s.Conversation}
+	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID, Headers: s.Headers, Conversation: s.Conversation, Tell: s.Tell}
 	if t.Effect == tool.Write {
 		call.IdempotencyKey = idempotencyKey(s, t.Name, p.args)
 	}

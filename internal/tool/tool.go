@@ -41,6 +41,9 @@ type Call struct {
 	Headers http.Header
 	// Conversation is the run's messages so far as a JSON list, for tools that hand it on; nil outside of a run.
 	Conversation func() json.RawMessage
+	// Tell is told what goes out, a line each, for a person at a terminal who tries a tool; nil where nobody looks. An
+	// HTTP request is told of by the transport.
+	Tell func(lines ...string)
 }
 
 // JSON is the arguments as one compact JSON object with sorted keys and unescaped characters.

@@ -3,6 +3,7 @@ package exectool
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,9 @@ func (t *runner) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	stderr := &tail{limit: keptStderr}
 	cmd := t.command(enough, args, c)
 	cmd.Stdout, cmd.Stderr = out, stderr
+	if c.Tell != nil {
+		c.Tell(t.told(cmd, c)...)
+	}
 
 	if err := cmd.Start(); err != nil {
 		return tool.Result{}, notStarted(ctx, fmt.Errorf("in folder %s: %w", t.plan.dir, err))
@@ -73,6 +77,17 @@ func (t *runner) command(ctx context.Context, args []string, c tool.Call) *exec.
 	}
 	apart(cmd)
 	return cmd
+}
+
+// told is the command line, as a JSON list, and stdin, for a person.
+func (t *runner) told(cmd *exec.Cmd, c tool.Call) []string {
+	line, _ := json.Marshal(cmd.Args)
+	lines := []string{string(line)}
+	if in := t.stdin(c); in != nil {
+		text, _ := io.ReadAll(in)
+		lines = append(lines, "stdin: "+strings.TrimSpace(string(text)))
+	}
+	return lines
 }
 
 // stdin is what the program may read; it need not. nil is an empty file.

@@ -38,6 +38,9 @@ func (c *caller) Call(ctx context.Context, call tool.Call) (tool.Result, error) 
 	if err != nil {
 		return tool.Result{}, &tool.Error{Class: tool.Failed, Type: tool.TypeInternal, Err: err}
 	}
+	if call.Tell != nil {
+		call.Tell(fmt.Sprintf("tools/call %s to %s", c.id, c.server.name), string(call.JSON()))
+	}
 	for again := true; ; again = false {
 		result, unsent, err := c.attempt(ctx, h, call)
 		if err == nil || !unsent || !again {

@@ -4,6 +4,7 @@ package sqltool
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/toolgate/toolgate/internal/tool"
 )
@@ -31,6 +32,9 @@ func (t *client) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	if err != nil {
 		return tool.Result{}, &tool.Error{Class: tool.Failed, Type: tool.TypeInternal, Err: err}
 	}
+	if c.Tell != nil {
+		c.Tell(t.plan.told(args)...)
+	}
 	db, err := t.dbs.engine(t.database) //nolint:contextcheck // a pool outlives the call that opens it
 	if err != nil {
 		return tool.Result{}, failure(ctx, err)
@@ -40,6 +44,15 @@ func (t *client) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, failure(ctx, err)
 	}
 	return tool.Result{Text: r.text(t.plan)}, nil
+}
+
+// told is the statement and what is bound to it, for a person.
+func (p *plan) told(args []any) []string {
+	lines := strings.Split(strings.TrimSpace(p.sql), "\n")
+	for i, name := range p.names {
+		lines = append(lines, ":"+name+" = "+string(tool.EncodeJSON(args[i])))
+	}
+	return lines
 }
 
 // maxResult is how many bytes of values are read of one result.
