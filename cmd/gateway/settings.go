@@ -125,8 +125,8 @@ func check(f *config.File) (*checked, error) {
 	c.checkModels(root)
 	c.checkListen(root)
 	c.secrets = f.Secrets()
+	c.tools.CheckSecrets(c.secrets)
 	if len(f.Problems()) == 0 {
-		c.tools.CheckSecrets(c.secrets)
 		c.tools.CheckTime(c.limits.Time)
 		c.tools.Advise(root)
 	}

@@ -198,7 +198,7 @@ func (t *Tool) attempt(outer context.Context, c tool.Call) (tool.Result, error) 
 	ctx, cancel := context.WithTimeoutCause(outer, time.Duration(t.config.Timeout), errTimeout)
 	defer cancel()
 	if t.slots != nil {
-		if err := t.slots.Acquire(ctx, 1); err != nil {
+		if err := t.place(ctx); err != nil {
 			return tool.Result{}, &tool.Error{Class: tool.Unavailable, Type: tool.TypeBusy, Err: fmt.Errorf("all %d places are taken: %w", t.config.Concurrency, err)}
 		}
 		defer t.slots.Release(1)
@@ -223,6 +223,18 @@ func (t *Tool) attempt(outer context.Context, c tool.Call) (tool.Result, error) 
 		done(breaker.Success)
 	}
 	return result, err
+}
+
+// place waits for one of the tool's places, to be released. It gives up a little before the attempt's timeout: calls
+// that started together end together, and a place that the last moment brings would send what nobody waits for.
+func (t *Tool) place(ctx context.Context) error {
+	if t.slots.TryAcquire(1) {
+		return nil
+	}
+	wait := time.Duration(t.config.Timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, wait-wait/20, errTimeout)
+	defer cancel()
+	return t.slots.Acquire(ctx, 1)
 }
 
 // decodeJSON is the value of a JSON text, with the numbers as they are written; nil for what is none.
