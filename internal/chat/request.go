@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -126,6 +128,9 @@ func toolNames(tools []byte) map[string]bool {
 
 // Declares says whether the client's own tools have one of that name.
 func (r *Request) Declares(name string) bool { return r.names[name] }
+
+// DeclaredNames are the names of the client's own tools, in no order.
+func (r *Request) DeclaredNames() []string { return slices.Collect(maps.Keys(r.names)) }
 
 // ClientTools is how many named tools the client declares.
 func (r *Request) ClientTools() int { return len(r.names) }

@@ -154,6 +154,16 @@ func (t *Turn) Empty() bool {
 	return strings.TrimSpace(t.Text) == "" && len(t.Calls) == 0 && !t.Other
 }
 
+// ReadAs makes the turn one that has calls in place of its text, which were written there.
+func (t *Turn) ReadAs(calls []Call) (err error) {
+	t.Calls, t.Text = calls, ""
+	if t.Message, err = sjson.SetRawBytes(t.Message, "content", []byte("null")); err != nil || t.Reply == nil {
+		return err
+	}
+	t.Reply, err = sjson.SetRawBytes(t.Reply, "choices.0.message", t.Message)
+	return err
+}
+
 // Mend is how one call of a turn has to read in the echo.
 type Mend struct {
 	ID        string

@@ -13,6 +13,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/prompted"
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/trace"
 	"github.com/toolgate/toolgate/internal/upstream"
@@ -26,8 +27,9 @@ type Model interface {
 // Stream shows a streamed run to its client as it goes. Its methods are called one after the other, from the goroutine
 // of the run.
 type Stream interface {
-	// Begin says that a turn begins. With direct, its text is the answer whatever follows.
-	Begin(direct bool)
+	// Begin says that a turn begins. With direct, its text is the answer whatever follows. Otherwise text that mayCall
+	// can still turn out to be calls; it is held back until that is clear.
+	Begin(direct bool, mayCall func(text string) bool)
 	// Header is that of the provider's reply, before its first chunk.
 	Header(upstream.Header)
 	// Chunk is the next chunk of the turn. An error, the client's connection broken, ends the run.
@@ -36,6 +38,8 @@ type Stream interface {
 	Wait()
 	// Hide says that the turn was no answer: what the client has not seen of it stays unseen.
 	Hide()
+	// Visible says whether the client has seen any text of this turn.
+	Visible() bool
 	// Shown says whether the client has seen any text of the run.
 	Shown() bool
 }
@@ -111,10 +115,17 @@ type state struct {
 	limit    Stop           // the limit that has been reached, "" before
 	bare     bool           // the next step is asked without tools
 	lastText string         // the newest text that the model wrote
+	texts    *prompted.Reader
 }
 
 func newState(r *Run, end time.Time) *state {
-	return &state{Run: r, end: end, repeats: map[string]int{}, writes: map[string]int{}}
+	s := &state{Run: r, end: end, repeats: map[string]int{}, writes: map[string]int{}}
+	names := r.Request.DeclaredNames()
+	for _, t := range r.View.Tools() {
+		names = append(names, t.Name)
+	}
+	s.texts = prompted.New(names)
+	return s
 }
 
 // steps goes from turn to turn until the run ends.
@@ -143,7 +154,7 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 		return nil, s.askFailed(ctx, context.Cause(ctx))
 	}
 	if s.Stream != nil {
-		s.Stream.Begin(forced)
+		s.Stream.Begin(forced, s.texts.MayBe)
 	}
 	a := upstream.Ask{Request: s.Request, Edits: s.edits(forced), Header: s.Header, ClientKey: s.ClientKey}
 	if s.Stream != nil {
@@ -222,6 +233,9 @@ func (s *state) edits(forced bool) chat.Edits {
 
 // take decides what a turn is: an answer, or calls to be made before the model is asked again.
 func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again bool, err error) {
+	if err := s.readText(turn, forced); err != nil {
+		return false, err
+	}
 	if strings.TrimSpace(turn.Text) != "" {
 		defer func() { s.lastText = turn.Text }()
 	}
@@ -249,6 +263,26 @@ func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again b
 		return true, nil
 	}
 	return s.run(ctx, turn, items)
+}
+
+// readText reads a turn whose whole text is calls as one that has them. Where the model has no tools to call, or the
+// client has seen the text, it stays one.
+func (s *state) readText(turn *chat.Turn, forced bool) error {
+	if forced || s.bare || len(turn.Calls) > 0 || turn.Refusal != "" || turn.Finish == chat.FinishContentFilter ||
+		s.Request.ToolChoice == "none" || s.Stream != nil && s.Stream.Visible() {
+		return nil
+	}
+	calls := s.texts.Read(turn.Text)
+	if calls == nil {
+		return nil
+	}
+	if err := turn.ReadAs(calls); err != nil {
+		s.result.Stop = Failed
+		return &Error{Kind: Internal, Text: "calls in the text of the model's turn could not be read", Err: err}
+	}
+	s.hide()
+	s.Logger.Debug("calls read out of a turn's text", slog.String("run_id", s.Record.ID), slog.Int("calls", len(calls)))
+	return nil
 }
 
 // reached is the limit that a forced step is due to.

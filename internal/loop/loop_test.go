@@ -463,3 +463,30 @@ func TestRunPassesTheUpstreamsFailureOn(t *testing.T) {
 		t.Errorf("step 2 = %+v, want the failure of up", got)
 	}
 }
+
+func TestRunReadsCallsOutOfText(t *testing.T) {
+	const written = `<tool_call>{"name":"look","arguments":{"id":1}}</tool_call>`
+	for _, tt := range []struct {
+		name, text, finish, choice string
+		limits                     budget.Limits
+		calls                      int
+	}{
+		{"a call", written, "stop", "auto", budget.Default(), 1},
+		{"the model must not call", written, "stop", "none", budget.Default(), 0},
+		{"a refused answer", written, "content_filter", "auto", budget.Default(), 0},
+		{"cut", `<tool_call>{"name":"look","arguments":{"id":1`, "length", "auto", budget.Default(), 0},
+		{"the last step", written, "stop", "auto", with(func(l *budget.Limits) { l.Steps = 1 }), 0},
+		{"no such tool", `<tool_call>{"name":"other","arguments":{}}</tool_call>`, "stop", "auto", budget.Default(), 0},
+		{"an answer about it", "Write " + written, "stop", "auto", budget.Default(), 0},
+	} {
+		w := newWorld(t)
+		w.saysWith(tt.text, tt.finish)
+		if tt.calls > 0 {
+			w.says("done")
+		}
+		_, record, err := w.runRequest(t.Context(), tt.limits, `{"model":"m","messages":[1],"tool_choice":"`+tt.choice+`"}`)
+		if err != nil || len(record.Calls) != tt.calls || len(w.asks) != 1+tt.calls {
+			t.Errorf("%s: %d calls and %d requests, %v; want %d calls", tt.name, len(record.Calls), len(w.asks), err, tt.calls)
+		}
+	}
+}

@@ -45,14 +45,20 @@ type stream struct {
 	direct   bool // nothing of this turn is held
 	calls    bool // this turn has calls
 	held     []*chat.Chunk
-	heldText int         // characters
-	heldSize int         // bytes
+	heldText int    // characters
+	heldSize int    // bytes
+	head     []byte // the beginning of the held text, as long as it may be calls
+	mayCall  func(text string) bool
 	visible  bool        // text of this turn has been seen
 	last     *chat.Chunk // with the finish_reason, when it has nothing else to show
 }
 
 // maxHeld bounds what one turn holds back in bytes; beyond it the text is let go. Reasoning may be long.
 const maxHeld = 4 << 20
+
+// longestHead is how much of a turn's text, in bytes, may be looked at to tell calls that are written as text from an
+// answer.
+const longestHead = 4 << 10
 
 func newStream(c *completion) *stream {
 	st := &stream{
@@ -133,12 +139,13 @@ func (st *stream) Wait() {
 }
 
 // Begin begins a turn.
-func (st *stream) Begin(direct bool) {
+func (st *stream) Begin(direct bool, mayCall func(string) bool) {
 	st.direct, st.calls, st.visible, st.last = direct, false, false, nil
+	st.mayCall = mayCall
 	st.drop()
 }
 
-func (st *stream) drop() { st.held, st.heldText, st.heldSize = nil, 0, 0 }
+func (st *stream) drop() { st.held, st.heldText, st.heldSize, st.head = nil, 0, 0, nil }
 
 // Header takes over what the provider says of its limits, unless the stream has begun.
 func (st *stream) Header(h upstream.Header) {
@@ -148,6 +155,9 @@ func (st *stream) Header(h upstream.Header) {
 		copyLimits(st.c.w.Header(), h)
 	}
 }
+
+// Visible says whether the client has seen any text of this turn.
+func (st *stream) Visible() bool { return st.visible || st.direct }
 
 // Shown says whether the client has seen any text.
 func (st *stream) Shown() bool { return st.shown }
@@ -170,7 +180,10 @@ func (st *stream) Chunk(c *chat.Chunk) error {
 	st.held = append(st.held, c)
 	st.heldText += utf8.RuneCountInString(c.Text)
 	st.heldSize += len(c.Raw)
-	if !st.calls && (st.hold >= 0 && st.heldText > st.hold || st.heldSize > maxHeld) {
+	if len(st.head) < longestHead {
+		st.head = append(st.head, c.Text...)
+	}
+	if !st.calls && (st.hold >= 0 && st.heldText > st.hold && !st.mayCall(string(st.head)) || st.heldSize > maxHeld) {
 		return st.letGo()
 	}
 	return nil
