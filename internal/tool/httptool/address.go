@@ -21,8 +21,9 @@ type address struct {
 
 // segment is a piece of the path between two slashes.
 type segment struct {
-	text  string // escaped, where value is nil
-	value *placeholder.Template
+	text    string // escaped, where value is nil
+	value   *placeholder.Template
+	visible string // the arguments in value that the model knows
 }
 
 // split is an address cut into its parts. Only base has been looked at.
@@ -108,7 +109,7 @@ func (b *builder) segment(n *config.Node, text string) segment {
 	t := b.template(n, text)
 	plain, ok := fixed(t)
 	if !ok {
-		return segment{value: t}
+		return segment{value: t, visible: b.visible(t)}
 	}
 	if placeholder.DotSegment(plain) {
 		n.Fail("the path has a segment %q: write the path that is meant", plain)
@@ -118,8 +119,8 @@ func (b *builder) segment(n *config.Node, text string) segment {
 
 // The reasons for which a call's arguments make no path.
 var (
-	errPathMissing = errors.New("an argument that the path needs is absent")
-	errPathSegment = errors.New(`an argument would change the path: a segment would be empty, "." or ".."`)
+	errPathMissing = errors.New("the path needs a value")
+	errPathSegment = errors.New(`must not be empty, "." or ".."`)
 )
 
 // path is the escaped path for a call. A value never leaves its segment, and a segment with a placeholder is never
@@ -141,9 +142,9 @@ func (a *address) path(c tool.Call) (string, error) {
 		text, missing := seg.value.Expand(c, placeholder.PathSegment)
 		switch {
 		case missing:
-			return "", errPathMissing
+			return "", &refusal{seg.visible, errPathMissing}
 		case text == "" || placeholder.DotSegment(text):
-			return "", errPathSegment
+			return "", &refusal{seg.visible, errPathSegment}
 		}
 		b.WriteString(placeholder.URLText(text))
 	}

@@ -2,6 +2,7 @@ package httptool
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/placeholder"
@@ -42,6 +43,17 @@ func (b *builder) template(n *config.Node, text string) *placeholder.Template {
 	}
 	b.callerFields = append(b.callerFields, t.CallerFields()...)
 	return t
+}
+
+// visible are the arguments of a template that the model knows, for messages to it.
+func (b *builder) visible(t *placeholder.Template) string {
+	var names []string
+	for _, name := range t.Names() {
+		if !b.spec.Params[name].Bound {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // fixed is the text of a template without placeholders.

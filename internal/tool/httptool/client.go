@@ -25,7 +25,7 @@ type client struct {
 func (t *client) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	out, err := t.plan.request(c)
 	if err != nil {
-		return tool.Result{}, &tool.Error{Class: tool.Failed, Type: tool.TypeInternal, Err: err}
+		return tool.Result{}, unsendable(err)
 	}
 	reply, err := t.send(ctx, out)
 	if err != nil {
@@ -44,6 +44,23 @@ func (t *client) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 		return tool.Result{}, broken(ctx, err)
 	}
 	return tool.Result{Text: text}, nil
+}
+
+// refusal is a value that can't stand where it would have to.
+type refusal struct {
+	arguments string // that the model knows; "" where the gateway itself has filled the value in
+	why       error
+}
+
+func (r *refusal) Error() string { return "argument " + r.arguments + ": " + r.why.Error() }
+func (r *refusal) Unwrap() error { return r.why }
+
+// unsendable is the failure of arguments that make no request. The model reads which of its own are at fault.
+func unsendable(err error) *tool.Error {
+	if r, ok := errors.AsType[*refusal](err); ok && r.arguments != "" {
+		return &tool.Error{Class: tool.Business, Message: r.Error(), Err: err}
+	}
+	return &tool.Error{Class: tool.Failed, Type: tool.TypeInternal, Err: err}
 }
 
 // unreadable is a reply that came whole but is of no use.

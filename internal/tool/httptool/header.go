@@ -1,7 +1,7 @@
 package httptool
 
 import (
-	"fmt"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -14,8 +14,9 @@ import (
 
 // header is a header of the request; an absent argument in its value drops it.
 type header struct {
-	name  string // canonical
-	value *placeholder.Template
+	name    string // canonical
+	value   *placeholder.Template
+	visible string // the arguments in value that the model knows
 }
 
 // framing are the headers that say how a message is carried (RFC 9110, 7.6.1, and RFC 9112, 6): they are the
@@ -53,10 +54,12 @@ func (b *builder) headers(m config.Map[string]) []header {
 		case name == "Host" && !httpguts.ValidHostHeader(plain):
 			n.Fail("this is no name of a host")
 		}
-		headers = append(headers, header{name, t})
+		headers = append(headers, header{name, t, b.visible(t)})
 	}
 	return headers
 }
+
+var errControl = errors.New("must not hold a line break or another control character")
 
 // add sets the header for a call.
 func (h header) add(to http.Header, c tool.Call) error {
@@ -65,7 +68,7 @@ func (h header) add(to http.Header, c tool.Call) error {
 		return nil
 	}
 	if !placeholder.HeaderValue(text) {
-		return fmt.Errorf("header %s: an argument holds a control character", h.name)
+		return &refusal{h.visible, errControl}
 	}
 	to[h.name] = []string{strings.TrimSpace(text)}
 	return nil

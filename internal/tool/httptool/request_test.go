@@ -214,25 +214,34 @@ body:
 }
 
 func TestArgumentsThatWouldChangeTheRequestAreRefused(t *testing.T) {
-	tests := []struct{ name, yaml, args string }{
-		{"a dot", `{url: "BASE/a/{v}"}`, `{"v": "."}`},
-		{"two dots", `{url: "BASE/a/{v}/b"}`, `{"v": ".."}`},
-		{"two dots in two parts", `{url: "BASE/a/{v}{w}/b"}`, `{"v": ".", "w": "."}`},
-		{"two dots with the url's own", `{url: "BASE/a/%2e{v}/b"}`, `{"v": "."}`},
-		{"an empty segment", `{url: "BASE/items/{v}", method: DELETE}`, `{"v": ""}`},
-		{"an absent segment", `{url: "BASE/items/{v}", method: DELETE}`, `{}`},
-		{"a null segment", `{url: "BASE/items/{v}"}`, `{"v": null}`},
-		{"a line break in a header", `{url: BASE, headers: {X-A: "a {v}"}}`, `{"v": "a\r\nX-Evil: 1"}`},
-		{"a NUL in a header", `{url: BASE, headers: {X-A: "{v}"}}`, `{"v": "\u0000"}`},
+	tests := []struct{ name, yaml, args, want string }{
+		{"a dot", `{url: "BASE/a/{v}"}`, `{"v": "."}`, "argument v: must not be empty, \".\" or \"..\""},
+		{"two dots", `{url: "BASE/a/{v}/b"}`, `{"v": ".."}`, "argument v: must not be empty, \".\" or \"..\""},
+		{"two dots in two parts", `{url: "BASE/a/{v}{w}/b"}`, `{"v": ".", "w": "."}`, "argument v, w: must not be empty, \".\" or \"..\""},
+		{"two dots with the url's own", `{url: "BASE/a/%2e{v}/b"}`, `{"v": "."}`, "argument v: must not be empty, \".\" or \"..\""},
+		{"an empty segment", `{url: "BASE/items/{v}", method: DELETE}`, `{"v": ""}`, "argument v: must not be empty, \".\" or \"..\""},
+		{"an absent segment", `{url: "BASE/items/{v}", method: DELETE}`, `{}`, "argument v: the path needs a value"},
+		{"a null segment", `{url: "BASE/items/{v}"}`, `{"v": null}`, "argument v: the path needs a value"},
+		{"a line break in a header", `{url: BASE, headers: {X-A: "a {v}"}}`, `{"v": "a\r\nX-Evil: 1"}`, "argument v: must not hold a line break or another control character"},
+		{"a NUL in a header", `{url: BASE, headers: {X-A: "{v}"}}`, `{"v": "\u0000"}`, "argument v: must not hold a line break or another control character"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			base := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s %s arrived", r.Method, r.RequestURI) })
 			made := newTool(t, strings.ReplaceAll(tt.yaml, "BASE", base), spec(tool.Read, "v", "w"))
 			_, err := made.Call(t.Context(), tool.Call{Args: args(t, tt.args)})
-			wantError(t, err, tool.Error{Class: tool.Failed, Type: tool.TypeInternal})
+			wantError(t, err, tool.Error{Class: tool.Business, Message: tt.want})
 		})
 	}
+}
+
+// What the model has not written it can't mend either.
+func TestBoundArgumentsThatWouldChangeTheRequestAreNotNamed(t *testing.T) {
+	s := spec(tool.Read, "v")
+	s.Params["v"] = tool.Param{Bound: true}
+	made := newTool(t, `{url: "http://127.0.0.1:1/a/{v}"}`, s)
+	_, err := made.Call(t.Context(), tool.Call{Args: args(t, `{"v": ".."}`)})
+	wantError(t, err, tool.Error{Class: tool.Failed, Type: tool.TypeInternal})
 }
 
 func TestNoArgumentsAreAnEmptyObject(t *testing.T) {
