@@ -18,6 +18,7 @@ type Assembler struct {
 	usage   json.RawMessage
 	model   string
 	chunks  int
+	legacy  bool // the calls came as function_call
 }
 
 // Add takes in the next chunk.
@@ -41,7 +42,11 @@ func (a *Assembler) Add(c *Chunk) {
 				}
 				return true
 			})
-		case "function_call":
+		case "function_call": // the form before tools
+			if v.IsObject() && (len(a.calls) == 0 || a.legacy) {
+				a.legacy = true
+				a.addCall(asToolCall(v))
+			}
 		default:
 			a.message.add(key.Str, v)
 		}
@@ -72,7 +77,7 @@ func (a *Assembler) addCall(d gjson.Result) {
 		switch key.Str {
 		case "index":
 		case "id":
-			if v.String() != "" {
+			if p.id == "" { // some providers make a new one for each delta
 				p.id = v.String()
 			}
 		case "function", "custom":
@@ -94,7 +99,9 @@ func (p *callParts) addInner(key, v gjson.Result) bool {
 	case "arguments", "input":
 		switch v.Type {
 		case gjson.String:
-			p.arguments.WriteString(v.Str)
+			if !p.whole() || v.Str != p.arguments.String() { // else they came a second time
+				p.arguments.WriteString(v.Str)
+			}
 		case gjson.Null:
 		default:
 			p.object = v.Raw
@@ -120,6 +127,9 @@ func (p *callParts) addName(name string) {
 // some providers number every call 0 and some give no index at all.
 func (a *Assembler) callFor(d gjson.Result) *callParts {
 	id, name, index := d.Get("id").String(), d.Get("function.name").String(), d.Get("index")
+	if name == "" {
+		name = d.Get("custom.name").String()
+	}
 	if a.byIndex == nil {
 		a.byIndex = map[int64]*callParts{}
 	}
@@ -135,10 +145,11 @@ func (a *Assembler) callFor(d gjson.Result) *callParts {
 	switch {
 	case p == nil:
 		p = nil
+	case name == "":
 	case id != "" && p.id != "" && id != p.id:
 		p = nil
-	case id == "" && name != "" && p.whole():
-		p = nil // without ids: a name after whole arguments begins the next call
+	case p.whole() && p.goesBeyond(id, name, d.Get("function.arguments")):
+		p = nil // without ids of their own: a name after whole arguments begins the next call
 	}
 	if p == nil {
 		p = &callParts{}
@@ -148,6 +159,15 @@ func (a *Assembler) callFor(d gjson.Result) *callParts {
 		a.byIndex[index.Int()] = p
 	}
 	return p
+}
+
+// goesBeyond says whether a delta that names its function belongs to a call after p, which is whole: it has another
+// name, or arguments that are not p's over again.
+func (p *callParts) goesBeyond(id, name string, arguments gjson.Result) bool {
+	if text := strings.TrimSpace(arguments.String()); text != "" {
+		return text != strings.TrimSpace(p.arguments.String()) || id == ""
+	}
+	return id == "" && name != p.name
 }
 
 func (a *Assembler) byID(id string) *callParts {
@@ -286,7 +306,11 @@ func (f *fields) write(b *bytes.Buffer) {
 		case v.text != nil && v.list == nil:
 			b.Write(Quote(v.text.String()))
 		case v.list != nil:
-			b.WriteString("[" + strings.Join(v.list, ",") + "]")
+			list := v.list
+			if name == "content" && v.text != nil && v.text.Len() > 0 { // thoughts came as parts, the text as a string
+				list = append(list[:len(list):len(list)], `{"type":"text","text":`+string(Quote(v.text.String()))+`}`)
+			}
+			b.WriteString("[" + strings.Join(list, ",") + "]")
 		default:
 			b.WriteString(v.raw)
 		}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -52,6 +53,26 @@ func TestAssembleTellsCallsApart(t *testing.T) {
 			"by a name after whole arguments where there is neither",
 			[]string{`{"tool_calls":[{"function":{"name":"f","arguments":"{\"x\":1}"}}]}`, `{"tool_calls":[{"function":{"name":"f","arguments":"{\"x\":2}"}}]}`},
 			[]madeCall{{"", "f", `{"x":1}`}, {"", "f", `{"x":2}`}},
+		},
+		{
+			"a new id in each piece, the name in the first",
+			[]string{`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":"}}]}`, `{"tool_calls":[{"index":0,"id":"b","function":{"name":null,"arguments":"1}"}}]}`},
+			[]madeCall{{"a", "f", `{"x":1}`}},
+		},
+		{
+			"one id and index for two whole calls",
+			[]string{`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":2}"}}]}`},
+			[]madeCall{{"a", "f", `{"x":1}`}, {"a", "f", `{"x":2}`}},
+		},
+		{
+			"whole arguments that come again, and a name behind them",
+			[]string{`{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}`, `{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\":1}"}}]}`, `{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}`},
+			[]madeCall{{"a", "f", `{"x":1}`}},
+		},
+		{
+			"as function_call, the form before tools",
+			[]string{`{"function_call":{"name":"f","arguments":""}}`, `{"function_call":{"arguments":"{\"x\":1}"}}`},
+			[]madeCall{{"", "f", `{"x":1}`}},
 		},
 		{
 			"one id at two indexes is two calls",
@@ -148,6 +169,28 @@ func TestReadChunk(t *testing.T) {
 	for _, data := range []string{"{", "[]", `"x"`, `{"error":"x"}`, `{"error":{"message":"x"}}`} {
 		if _, err := ReadChunk([]byte(data)); err == nil {
 			t.Errorf("ReadChunk(%q) is taken", data)
+		}
+	}
+}
+
+func TestReadChunkFindsErrorsAndUsageInOddPlaces(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"error":{"message":"beside"},"choices":[{"delta":{"content":""},"finish_reason":"error"}]}`: "beside",
+		`{"choices":[{"delta":{},"error":{"message":"inside"}}]}`:                                     "inside",
+		`{"object":"error","message":"alone"}`:                                                        "alone",
+	} {
+		var failure *ErrorReply
+		if _, err := ReadChunk([]byte(text)); !errors.As(err, &failure) || failure.Message() != want {
+			t.Errorf("ReadChunk(%s) error = %v, want an ErrorReply of %q", text, err, want)
+		}
+	}
+	for _, text := range []string{
+		`{"choices":[{"delta":{},"finish_reason":"stop","usage":{"total_tokens":3}}]}`,
+		`{"choices":[{"delta":{},"finish_reason":"stop"}],"x_groq":{"usage":{"total_tokens":3}}}`,
+		`{"choices":[{"delta":{},"finish_reason":"stop"}],"error":null,"usage":{"total_tokens":3}}`,
+	} {
+		if c, err := ReadChunk([]byte(text)); err != nil || string(c.Usage) != `{"total_tokens":3}` {
+			t.Errorf("ReadChunk(%s) = %+v, error %v", text, c, err)
 		}
 	}
 }

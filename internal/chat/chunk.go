@@ -26,9 +26,10 @@ type Chunk struct {
 	Rest      bool // the delta has something else, such as a refusal, audio or annotations
 	Finish    string
 
-	choice gjson.Result
-	delta  gjson.Result
-	plain  bool // one choice, written as clients get it but perhaps for its role, and no usage
+	choice      gjson.Result
+	choiceUsage gjson.Result // where Moonshot puts it
+	delta       gjson.Result
+	plain       bool // one choice, written as clients get it but perhaps for its role, and no usage
 }
 
 // ReadChunk reads the data of one event. It returns nil without an error for data that says nothing: empty or null,
@@ -45,7 +46,8 @@ func ReadChunk(data []byte) (*Chunk, error) {
 		return nil, &Fault{Text: "an event of the stream is not a JSON object"}
 	}
 	c := &Chunk{Raw: data}
-	var failure gjson.Result
+	var odd json.RawMessage // usage in another place
+	failed := false
 	c.plain = true
 	root.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
@@ -60,17 +62,27 @@ func ReadChunk(data []byte) (*Chunk, error) {
 		case "usage":
 			c.Usage, c.plain = rawObject(v), false
 		case "error":
-			failure = v
+			failed = v.Type != gjson.Null
+		case "x_groq":
+			odd = rawObject(v.Get("usage"))
 		case "choices":
 			c.choice = firstChoice(v)
 			c.plain = c.plain && len(c.choice.Raw)+2 == len(v.Raw) // there is no other, and no blank
 		}
 		return true
 	})
-	if failure.Exists() && failure.Type != gjson.Null && !c.choice.Exists() {
-		return nil, &ErrorReply{Object: json.RawMessage(failure.Raw)}
+	failed = c.readChoice() || failed || !c.choice.Exists()
+	if failed {
+		if e := errorIn(root, c.choice); e != nil {
+			return nil, e
+		}
 	}
-	c.readChoice()
+	if c.Usage == nil {
+		c.Usage = odd
+	}
+	if c.Usage == nil {
+		c.Usage = rawObject(c.choiceUsage)
+	}
 	return c, nil
 }
 
@@ -88,7 +100,8 @@ func firstChoice(choices gjson.Result) gjson.Result {
 	return first
 }
 
-func (c *Chunk) readChoice() {
+// readChoice reads the choice, and says whether it may hold an error.
+func (c *Chunk) readChoice() (failed bool) {
 	index, finish := false, false
 	c.choice.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
@@ -104,6 +117,10 @@ func (c *Chunk) readChoice() {
 		case "finish_reason":
 			c.Finish = finishReason(v.String())
 			finish = v.Type == gjson.Null
+		case "usage":
+			c.choiceUsage = v
+		case "error":
+			failed = v.Type != gjson.Null
 		}
 		return true
 	})
@@ -120,9 +137,11 @@ func (c *Chunk) readChoice() {
 			c.Role = true
 		case key.Str == "content":
 			c.Text = contentText(v)
+			c.plain = c.plain && !v.IsArray()
 		case key.Str == "tool_calls":
 			c.Calls = c.Calls || v.Get("#").Int() > 0
 		case key.Str == "function_call":
+			c.Calls = c.Calls || v.IsObject()
 		case slices.Contains(reasoningKeys, key.Str):
 			c.Reasoning = c.Reasoning || v.Type == gjson.String && v.Str != "" || v.Get("0").Exists()
 		case v.Type != gjson.String || v.Str != "":
@@ -130,6 +149,7 @@ func (c *Chunk) readChoice() {
 		}
 		return true
 	})
+	return failed
 }
 
 // Shows says whether the delta holds anything that a client could show.
@@ -200,6 +220,9 @@ func (c *Chunk) choiceIn(role bool) []byte {
 		if c.delta.Get(key).Exists() {
 			edit(sjson.DeleteBytes(choice, "delta."+key))
 		}
+	}
+	if c.delta.Get("content").IsArray() { // parts, which clients do not read in replies
+		edit(sjson.SetRawBytes(choice, "delta.content", Quote(c.Text)))
 	}
 	switch given := c.delta.Get("role"); {
 	case role && given.String() != "assistant":

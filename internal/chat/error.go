@@ -28,6 +28,21 @@ func (e *ErrorReply) Message() string {
 	return ""
 }
 
+// errorIn is the error that a reply or an event holds, nil without one. choice is its choice, which some providers send
+// beside the error, or put the error into.
+func errorIn(root, choice gjson.Result) *ErrorReply {
+	for _, v := range []gjson.Result{root.Get("error"), choice.Get("error")} {
+		e := &ErrorReply{Object: json.RawMessage(v.Raw)}
+		if v.Exists() && v.Type != gjson.Null && (!choice.Exists() || e.Message() != "") {
+			return e
+		}
+	}
+	if e := (&ErrorReply{Object: json.RawMessage(root.Raw)}); !root.Get("choices").Exists() && e.Message() != "" {
+		return e // {"object":"error","message":"..."}, {"detail":"..."}
+	}
+	return nil
+}
+
 // ErrorBody is an error reply in OpenAI's shape. Param and code are null where they are empty.
 func ErrorBody(message, kind, param, code string) []byte {
 	b := append([]byte(`{"error":{"message":`), Quote(message)...)

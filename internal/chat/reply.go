@@ -68,6 +68,9 @@ func (t *Turn) choiceFor(choice gjson.Result, e ReplyEdits) string {
 	if e.Content != nil && (choice.Get("message.content").Type != gjson.String || choice.Get("message.content").Str != *e.Content) {
 		set("message.content", Quote(*e.Content))
 	}
+	if e.Content == nil && choice.Get("message.content").IsArray() && t.Text != "" {
+		set("message.content", Quote(t.Text)) // parts, which clients do not read in replies
+	}
 	if choice.Get("message.role").String() != "assistant" {
 		set("message.role", []byte(`"assistant"`))
 	}

@@ -98,6 +98,9 @@ func (r *Request) read(m Member) error {
 		r.ToolChoice = "named"
 		if v[0] == '"' {
 			err = json.Unmarshal(v, &r.ToolChoice)
+			if r.ToolChoice == "any" { // Mistral's word for it
+				r.ToolChoice = "required"
+			}
 		}
 	case "functions", "function_call":
 		r.Legacy = true

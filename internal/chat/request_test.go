@@ -26,6 +26,13 @@ func TestParseRequestReads(t *testing.T) {
 	}
 }
 
+func TestParseRequestReadsAnyAsRequired(t *testing.T) {
+	r, err := ParseRequest([]byte(`{"model":"m","messages":[{}],"tool_choice":"any"}`))
+	if err != nil || r.ToolChoice != "required" {
+		t.Errorf("ParseRequest() = %+v, error %v", r, err)
+	}
+}
+
 func TestParseRequestTakesNullForAbsent(t *testing.T) {
 	r, err := ParseRequest([]byte(`{"model":"m","messages":[1],"stream":null,"n":null,"tools":null,"tool_choice":null,"stream_options":null}`))
 	if err != nil {

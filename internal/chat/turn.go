@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -40,14 +41,15 @@ func (f *Fault) Error() string { return f.Text }
 // ReadReply reads a reply that was not streamed. Its errors are *Fault, or *ErrorReply where the body holds an error
 // object, which some providers send under status 200.
 func ReadReply(body []byte) (*Turn, error) {
+	body = bytes.TrimPrefix(body, []byte("\xef\xbb\xbf"))
 	if !json.Valid(body) {
 		return nil, &Fault{Text: "the reply is not valid JSON"}
 	}
 	root := gjson.ParseBytes(body)
-	if e := root.Get("error"); e.Exists() && e.Type != gjson.Null && !root.Get("choices.0").Exists() {
-		return nil, &ErrorReply{Object: json.RawMessage(e.Raw)}
-	}
 	choice := root.Get("choices.0")
+	if e := errorIn(root, choice); e != nil {
+		return nil, e
+	}
 	message := choice.Get("message")
 	if !message.IsObject() {
 		return nil, &Fault{Text: "the reply has no choices with a message"}
@@ -64,7 +66,7 @@ func ReadReply(body []byte) (*Turn, error) {
 }
 
 func rawObject(v gjson.Result) json.RawMessage {
-	if !v.IsObject() {
+	if !v.IsObject() || len(v.Map()) == 0 {
 		return nil
 	}
 	return json.RawMessage(v.Raw)
@@ -81,6 +83,14 @@ func (t *Turn) readMessage(message gjson.Result) {
 		}
 		return true
 	})
+	if old := message.Get("function_call"); len(t.Calls) == 0 && old.Get("name").String() != "" { // the form before tools
+		t.Calls = append(t.Calls, readCall(asToolCall(old)))
+	}
+}
+
+// asToolCall is a function_call as the tool call that it would be today.
+func asToolCall(old gjson.Result) gjson.Result {
+	return gjson.Parse(`{"id":"","type":"function","function":` + old.Raw + `}`)
 }
 
 func readCall(c gjson.Result) Call {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 )
 
 func reply(message string) []byte {
@@ -27,6 +28,33 @@ func TestReadReply(t *testing.T) {
 	}
 }
 
+func TestReadReplyTakesTheFormBeforeTools(t *testing.T) {
+	turn, err := ReadReply(append([]byte("\xef\xbb\xbf"), reply(`{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo, err := turn.Echo([]Mend{{ID: "abc", Name: "f", Arguments: "{}"}})
+	want := `{"role":"assistant","content":null,"tool_calls":[{"id":"abc","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+	if diff := cmp.Diff(want, string(echo)); err != nil || diff != "" {
+		t.Errorf("Echo() error %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestContentInPartsIsTextForTheClient(t *testing.T) {
+	turn, err := ReadReply(reply(`{"role":"assistant","content":[{"type":"thinking","thinking":[]},{"type":"text","text":"a"},{"type":"text","text":"b"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := turn.ReplyFor(ReplyEdits{Finish: FinishStop, Fallback: Envelope{ID: "i", Created: "1", Model: "m"}})
+	if text := gjson.GetBytes(got, "choices.0.message.content"); err != nil || text.Raw != `"ab"` {
+		t.Errorf("content = %s, error %v", text.Raw, err)
+	}
+	streamed := assemble(t, `{"content":""}`, `{"content":[{"type":"thinking","thinking":[]}]}`, `{"content":"a"}`, `{"content":"b"}`)
+	if want := `{"role":"assistant","content":[{"type":"thinking","thinking":[]},{"type":"text","text":"ab"}]}`; streamed.Text != "ab" || string(streamed.Message) != want {
+		t.Errorf("text %q, message %s", streamed.Text, streamed.Message)
+	}
+}
+
 func TestReadReplyRefusesWhatIsNoCompletion(t *testing.T) {
 	for _, text := range []string{``, `<html>`, `{}`, `{"choices":[]}`, `{"choices":null}`, `{"choices":[{"message":null}]}`, `{"choices":[`, `[]`} {
 		var fault *Fault
@@ -38,6 +66,10 @@ func TestReadReplyRefusesWhatIsNoCompletion(t *testing.T) {
 		`{"error":{"message":"no quota"}}`:              "no quota",
 		`{"error":"plain text"}`:                        "plain text",
 		`{"error":{"detail":"by detail"},"choices":[]}`: "by detail",
+		`{"object":"error","message":"by message"}`:     "by message",
+		`{"detail":"alone"}`:                            "alone",
+		`{"error":{"message":"beside"},"choices":[{"message":{"content":""},"finish_reason":"error"}]}`: "beside",
+		`{"choices":[{"message":{"content":""},"error":{"message":"inside"}}]}`:                         "inside",
 	} {
 		var failure *ErrorReply
 		if _, err := ReadReply([]byte(text)); !errors.As(err, &failure) || failure.Message() != want {

@@ -30,7 +30,8 @@ type Stream interface {
 	// Begin says that a turn begins. With direct, its text is the answer whatever follows. Otherwise text that mayCall
 	// can still turn out to be calls; it is held back until that is clear.
 	Begin(direct bool, mayCall func(text string) bool)
-	// Header is that of the provider's reply, before its first chunk.
+	// Header is that of the provider's reply, before its first chunk. What is held of an earlier reply, which failed, is
+	// forgotten.
 	Header(upstream.Header)
 	// Chunk is the next chunk of the turn. An error, the client's connection broken, ends the run.
 	Chunk(*chat.Chunk) error
@@ -158,7 +159,7 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 	}
 	a := upstream.Ask{Request: s.Request, Edits: s.edits(forced), Header: s.Header, ClientKey: s.ClientKey}
 	if s.Stream != nil {
-		a.OnHeader, a.OnChunk, a.OnWait = s.Stream.Header, s.Stream.Chunk, s.Stream.Wait
+		a.OnHeader, a.OnChunk, a.OnWait, a.Shown = s.Stream.Header, s.Stream.Chunk, s.Stream.Wait, s.Stream.Visible
 	}
 	start := s.Now()
 	step := trace.Step{Start: start.Sub(s.Record.Start)}
@@ -256,9 +257,11 @@ func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again b
 	case items.client > 0:
 		return false, s.handBack(ctx, items, forced)
 	case s.bare:
+		s.record(items)
 		return false, s.bareAnswer(turn)
 	case forced:
 		s.bare = true
+		s.record(items)
 		s.hide()
 		return true, nil
 	}
@@ -310,7 +313,7 @@ func cut(turn *chat.Turn) bool {
 func (s *state) answer(stop Stop, finish string) error {
 	s.result.Stop, s.result.Finish = stop, finish
 	turn := s.result.Turn
-	if finish == "" {
+	if finish == "" || finish == chat.FinishToolCalls { // a refusal has no calls for the client
 		s.result.Finish = chat.FinishStop
 	}
 	if !turn.Empty() || len(turn.Calls) > 0 || turn.Finish == chat.FinishLength || turn.Finish == chat.FinishContentFilter ||

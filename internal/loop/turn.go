@@ -103,10 +103,12 @@ func (s *state) uniqueID(id string, index int, what string) string {
 // run makes the calls of a turn that are the gateway's, and says whether the model is to be asked again.
 func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, error) {
 	if s.Limits.OnExhausted != budget.Answer && s.step >= s.Limits.Steps {
+		s.record(all)
 		return false, s.ends(MaxSteps)
 	}
 	limit := s.admit(all)
 	if limit != "" && s.Limits.OnExhausted != budget.Answer {
+		s.record(all)
 		return false, s.ends(limit)
 	}
 	s.limit = limit
@@ -377,7 +379,9 @@ func (s *state) remember(turn *chat.Turn, all items) error {
 // gets its own.
 func (s *state) handBack(ctx context.Context, all items, forced bool) error {
 	s.result.Stop, s.result.Finish = ClientTools, chat.FinishToolCalls
-	if !forced && len(all.list) > all.client {
+	if forced {
+		s.record(all)
+	} else if len(all.list) > all.client {
 		s.admit(all)
 		_, err := s.execute(ctx, all)
 		s.record(all)

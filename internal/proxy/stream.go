@@ -154,6 +154,10 @@ func (st *stream) Header(h upstream.Header) {
 	if !st.begun {
 		copyLimits(st.c.w.Header(), h)
 	}
+	if !st.Visible() { // another route takes over
+		st.calls, st.last = false, nil
+		st.drop()
+	}
 }
 
 // Visible says whether the client has seen any text of this turn.
@@ -366,6 +370,10 @@ func (st *stream) fail(p *Error) bool {
 		return false
 	}
 	st.c.w.Header().Set(http.TrailerPrefix+trace.Header, st.c.record.Dictionary())
+	if p.Body != nil && !gjson.GetBytes(p.Body, "error").Exists() { // clients would take it for a chunk
+		own := *p
+		own.Body, p = nil, &own
+	}
 	if p.Status != statusClientGone {
 		_ = st.writeLocked(sse.AppendData(nil, oneLine(p.body(st.c.info.site.Mask)))) // the client may have left meanwhile
 	}

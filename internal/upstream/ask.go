@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ type Ask struct {
 	Header    Header // the client's, without what is the gateway's own business
 	ClientKey string // the client's bearer token
 	OnHeader  func(Header)
+	Shown     func() bool             // whether the client has seen any of the stream; nil: with its first chunk
 	OnWait    func()                  // of a stream, before more of it is waited for
 	OnChunk   func(*chat.Chunk) error // of a stream, in order, from the goroutine that called; an error ends the call
 }
@@ -168,7 +170,7 @@ func (r Route) readStream(ctx context.Context, resp *http.Response, a Ask) (*cha
 	s.reader.BeforeRead = a.OnWait
 	if err := s.read(); err != nil {
 		e := r.streamFailure(ctx, resp, err)
-		e.Began = s.assembler.Chunks() > 0
+		e.Began = s.assembler.Chunks() > 0 && (a.OnChunk == nil || a.Shown == nil || a.Shown())
 		return nil, e
 	}
 	drain(resp.Body)
@@ -220,7 +222,7 @@ type stream struct {
 func (s *stream) read() error {
 	for {
 		data, err := s.reader.Next()
-		if errors.Is(err, io.EOF) && s.assembler.Finished() || err == nil && string(data) == sse.Done {
+		if errors.Is(err, io.EOF) && s.assembler.Finished() || err == nil && string(bytes.TrimSpace(data)) == sse.Done {
 			break
 		}
 		if errors.Is(err, io.EOF) {

@@ -505,3 +505,20 @@ func TestMetricsAreWellNamed(t *testing.T) {
 		t.Errorf("lint: %v, %v", problems, err)
 	}
 }
+
+func TestAskTriesTheNextRouteWhileTheClientHasSeenNothing(t *testing.T) {
+	for _, shown := range []bool{false, true} {
+		s, n := script(t, events(`{"choices":[{"delta":{"content":"Wrong"}}]}`), events(`{"choices":[{"delta":{"content":"Right"},"finish_reason":"stop"}]}`, "[DONE]"))
+		c := client(t, s.URL, "retry: {attempts: 1}\n")
+		a := ask(t, streamed)
+		a.OnChunk = func(*chat.Chunk) error { return nil }
+		a.Shown = func() bool { return shown }
+		reply, err := NewRoutes(NewRoute(c, "", 0), NewRoute(c, "", 0)).Ask(t.Context(), a)
+		if shown && (err == nil || n.Load() != 1) {
+			t.Errorf("error %v after %d calls, want one call that fails", err, n.Load())
+		}
+		if !shown && (err != nil || reply.Turn.Text != "Right") {
+			t.Errorf("Ask() = %+v, error %v", reply, err)
+		}
+	}
+}
