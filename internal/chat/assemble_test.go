@@ -206,6 +206,7 @@ func TestChunkInEnvelope(t *testing.T) {
 		{"a chunk that fits keeps its bytes", whole, false, whole},
 		{"the role is put in once", whole, true, strings.Replace(whole, `{"content":"a"}`, `{"content":"a","role":"assistant"}`, 1)},
 		{"and taken out later", strings.Replace(whole, `{"content":"a"}`, `{"role":"assistant","content":"a"}`, 1), false, whole},
+		{"an id that is a number becomes a string", strings.Replace(whole, `"id":"i"`, `"id":5`, 1), false, whole},
 		{
 			"calls, finish and usage are taken out, the envelope is put in",
 			`{"choices":[{"delta":{"content":"a","tool_calls":[{}],"function_call":{}},"finish_reason":"stop"}],"usage":{"x":1}}`, false,

@@ -52,11 +52,11 @@ func ReadChunk(data []byte) (*Chunk, error) {
 	root.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "id":
-			c.ID = v.String()
+			c.ID = v.Str // a number is none
 		case "object":
 			c.Object = v.String()
 		case "model":
-			c.Model = v.String()
+			c.Model = v.Str
 		case "created":
 			c.Created = v.Raw
 		case "usage":

@@ -40,7 +40,7 @@ func (t *Turn) ReplyFor(e ReplyEdits) (json.RawMessage, error) {
 	if e.Usage != nil && string(e.Usage) != root.Get("usage").Raw {
 		set("usage", e.Usage)
 	}
-	if root.Get("id").String() == "" {
+	if root.Get("id").Str == "" {
 		set("id", Quote(e.Fallback.ID))
 	}
 	if root.Get("object").String() != "chat.completion" {
@@ -49,7 +49,7 @@ func (t *Turn) ReplyFor(e ReplyEdits) (json.RawMessage, error) {
 	if c := root.Get("created"); c.Type != gjson.Number {
 		set("created", []byte(e.Fallback.Created))
 	}
-	if root.Get("model").String() == "" {
+	if root.Get("model").Str == "" {
 		set("model", Quote(e.Fallback.Model))
 	}
 	if e.Gateway != nil {

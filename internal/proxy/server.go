@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/registry"
@@ -151,6 +152,11 @@ func (s *Server) handle(f func(http.ResponseWriter, *http.Request) error) http.H
 		p.log(r.Context(), s.log, i)
 		if p.Status == statusClientGone {
 			return
+		}
+		if r.URL.Path == "/v1/chat/completions" && w.Header().Get(trace.Header) == "" { // refused before it was a run
+			record := trace.NewRun(time.Now())
+			record.Stop = string(loop.Failed)
+			w.Header().Set(trace.Header, record.Dictionary())
 		}
 		p.write(w, i.site.Mask)
 	})

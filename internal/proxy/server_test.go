@@ -299,6 +299,9 @@ func TestKeysChooseModelsToolsAndRuns(t *testing.T) {
 			t.Errorf("%s without a key: %d %s", path, r.StatusCode, r.body)
 		}
 	}
+	if r := f.send(t, http.MethodPost, chatPath, hi); !strings.Contains(r.Header.Get(trace.Header), "stop=error") {
+		t.Errorf("trace of a request without a key: %q", r.Header.Get(trace.Header))
+	}
 	a, b := strings.Replace(hi, `"m"`, `"a"`, 1), strings.Replace(hi, `"m"`, `"b"`, 1)
 	r := f.send(t, http.MethodPost, chatPath, a, web...)
 	if r.StatusCode != 200 || gjson.Get(sent, "tools.#").Int() != 1 || strings.Contains(sent, "key-web") {
