@@ -222,6 +222,15 @@ func TestABoundArgumentThatDoesNotFitIsNotTheModelsFault(t *testing.T) {
 	}
 }
 
+func TestAToolWhoseErrorsNameAFieldOfTheCallerNeedsIt(t *testing.T) {
+	s := newSet(t, `a: {description: A., errors: {404: "not for level {caller.level}"}, fake: x}`, nil)
+	for _, caller := range []map[string]any{nil, {"level": json.Number("2")}} {
+		if got, want := len(s.View(nil, caller).Tools()), len(caller); got != want {
+			t.Errorf("a caller with %v has %d tools, want %d", caller, got, want)
+		}
+	}
+}
+
 func TestSendableNames(t *testing.T) {
 	for given, want := range map[string]string{"a-b_1": "a-b_1", "a b/c": "a_b_c", "": "_", strings.Repeat("x", 80): strings.Repeat("x", 64), "é": "_"} {
 		if got := sendable(given); got != want {

@@ -300,6 +300,9 @@ func (s *Set) newTool(def *definition) (*Tool, error) {
 			t.callerFields = append(t.callerFields, b.caller)
 		}
 	}
+	for _, e := range c.Errors.All() {
+		t.callerFields = append(t.callerFields, e.message.CallerFields()...)
+	}
 	if f, ok := def.config.(tool.CallerNamer); ok {
 		t.callerFields = append(t.callerFields, f.CallerFields()...)
 	}
