@@ -196,6 +196,9 @@ func (g *gateway) call(cmd *cobra.Command, name, arguments string, fields map[st
 func tellRequest(out io.Writer, m *mask.Masker, r *http.Request, body []byte) {
 	fmt.Fprintf(out, "sent %s %s\n", r.Method, m.Text(r.URL.String()))
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if len(r.Header[name]) == 0 { // a word to the transport, which is not sent
+			continue
+		}
 		value := strings.Join(r.Header[name], ", ")
 		if name == "Authorization" || name == "Cookie" {
 			value = mask.Mask
