@@ -33,7 +33,8 @@ type Prepared struct {
 
 // Prepare reads a call of the model's: its name and the JSON value under arguments.
 func (v *View) Prepare(name string, arguments json.RawMessage) Prepared {
-	name = NormalizeName(name, func(n string) bool { return v.byName[n] != nil })
+	there := v.set.now.Load().byName
+	name = NormalizeName(name, func(n string) bool { return v.byName[n] != nil || there[n] != nil })
 	args, canonical, err := ReadArguments(arguments)
 	p := Prepared{Name: sendable(name), Canonical: canonical, Echo: echo(arguments, canonical, err)}
 	if err != nil {
@@ -41,6 +42,8 @@ func (v *View) Prepare(name string, arguments json.RawMessage) Prepared {
 	}
 	t := v.byName[name]
 	switch {
+	case t == nil && there[name] != nil:
+		p.refuse(v.set.failure(NotAllowed, "the tool "+name+" is not allowed here", false, string(NotAllowed)))
 	case t == nil:
 		p.refuse(v.set.failure(UnknownTool, v.unknown(name), false, string(UnknownTool)))
 	case err != nil:

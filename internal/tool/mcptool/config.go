@@ -17,7 +17,7 @@ type ServerConfig struct {
 	Command     Command            `yaml:"command"`
 	Args        []string           `yaml:"args" doc:"arguments of the program"`
 	Env         config.Map[string] `yaml:"env" doc:"environment of the program; beside it only PATH and HOME of the gateway reach it"`
-	Cwd         string             `yaml:"cwd" doc:"folder that the program runs in; the gateway's own by default"`
+	Cwd         string             `yaml:"cwd" doc:"folder that the program runs in, and that a program such as ./server.sh is looked for in; the file's own by default"`
 	URL         string             `yaml:"url" doc:"address of a server that speaks streamable HTTP, or SSE as old ones do"`
 	Headers     config.Map[string] `yaml:"headers" doc:"headers of every request; {caller.x} is a field of the caller, who then has a session of their own"`
 	Type        Wire               `yaml:"type" enum:"stdio,http,streamable-http,streamable_http,streamableHttp,sse" doc:"how the server speaks; needed for none but SSE servers that refuse the question"`

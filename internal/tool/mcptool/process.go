@@ -47,8 +47,8 @@ func startProcess(c *ServerConfig, log *slog.Logger) (*process, error) {
 	}
 	argv := append(append([]string{}, c.Command...), c.Args...)
 	p.cmd = exec.Command(argv[0], argv[1:]...) //nolint:gosec,noctx // the operator's command; it ends by stop, which asks it first
-	if p.cmd.Dir = c.Cwd; c.Cwd != "" && !filepath.IsAbs(c.Cwd) {
-		p.cmd.Dir = filepath.Join(c.dir, c.Cwd)
+	if p.cmd.Dir = c.Cwd; !filepath.IsAbs(c.Cwd) {
+		p.cmd.Dir = filepath.Join(c.dir, c.Cwd) // as with exec; a program with a slash in its name is looked for there
 	}
 	p.cmd.Env = environment(c)
 	ownGroup(p.cmd)

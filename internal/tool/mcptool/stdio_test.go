@@ -254,6 +254,21 @@ func TestAProgramGetsNoOtherEnvironment(t *testing.T) {
 	}
 }
 
+func TestAProgramIsLookedForBesideTheFile(t *testing.T) {
+	dir := t.TempDir()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(exe, filepath.Join(dir, "server")); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, `{command: ./server, env: {MCPTOOL_SERVER: ""}}`, func(s *Server) { s.config.dir = dir }).ready()
+	if got, _ := filepath.EvalSymlinks(dir); r.say("cwd") != got {
+		t.Errorf("cwd = %q, want %q", r.say("cwd"), got)
+	}
+}
+
 func TestNothingOfAProgramOutlivesRun(t *testing.T) {
 	for _, mode := range []string{"", "lingers"} {
 		t.Run(mode, func(t *testing.T) {
