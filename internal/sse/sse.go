@@ -79,6 +79,19 @@ func (r *Reader) field(line []byte) error {
 	return nil
 }
 
+// First is the first byte that is not blank of what has come and was not read yet, 0 where there is none. It waits for
+// something to come; its errors are those of the underlying reader.
+func (r *Reader) First() (byte, error) {
+	window, err := r.window()
+	if window = bytes.TrimLeft(bytes.TrimPrefix(window, []byte("\xef\xbb\xbf")), " \t\r\n"); err != nil || len(window) == 0 {
+		return 0, err
+	}
+	return window[0], nil
+}
+
+// Rest is what was not read yet, for a body that turns out to be no event stream.
+func (r *Reader) Rest() io.Reader { return r.in }
+
 // readLine is the next line without its end.
 func (r *Reader) readLine() ([]byte, error) {
 	r.line = r.line[:0]

@@ -134,6 +134,10 @@ func (r Route) readReply(ctx context.Context, resp *http.Response, onChunk func(
 	if err != nil {
 		return nil, r.client.failure(ctx, err)
 	}
+	return r.wholeReply(resp, body, onChunk)
+}
+
+func (r Route) wholeReply(resp *http.Response, body []byte, onChunk func(*chat.Chunk) error) (*chat.Turn, error) {
 	turn, err := chat.ReadReply(body)
 	if err != nil {
 		return nil, r.unreadable(resp, err)
@@ -168,6 +172,20 @@ func (r Route) readStream(ctx context.Context, resp *http.Response, a Ask) (*cha
 	}
 	s := stream{reader: sse.NewReader(in, 0), onChunk: a.OnChunk}
 	s.reader.BeforeRead = a.OnWait
+	first, err := s.reader.First()
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, r.streamFailure(ctx, resp, err)
+	}
+	if first == '{' { // no field of an event begins so: it is JSON, whatever it calls itself
+		body, err := io.ReadAll(io.LimitReader(s.reader.Rest(), maxReply+1))
+		if err == nil && len(body) > maxReply {
+			err = errTooLarge
+		}
+		if err != nil {
+			return nil, r.client.failure(ctx, err)
+		}
+		return r.wholeReply(resp, body, a.OnChunk)
+	}
 	if err := s.read(); err != nil {
 		e := r.streamFailure(ctx, resp, err)
 		e.Began = s.assembler.Chunks() > 0 && (a.OnChunk == nil || a.Shown == nil || a.Shown())

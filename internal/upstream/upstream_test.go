@@ -267,6 +267,19 @@ func TestAskReadsStreams(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			good(w, r)
 		}, "", false},
+		{"also plain JSON that calls itself a stream", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "\r\n")
+			good(w, r)
+		}, "", false},
+		{"also plain JSON that calls itself nothing", func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			good(w, r)
+		}, "", false},
+		{"of an error in plain JSON", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, `{"error":{"message":"quota"}}`)
+		}, Broken, false},
 		{"that ends before its finish", events(hello), Broken, true},
 		{"that is cut", func(w http.ResponseWriter, r *http.Request) {
 			events(hello, finish)(w, r)
