@@ -36,12 +36,7 @@ func (a *Assembler) Add(c *Chunk) {
 	c.delta.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "tool_calls":
-			v.ForEach(func(_, d gjson.Result) bool {
-				if d.IsObject() {
-					a.addCall(d)
-				}
-				return true
-			})
+			eachCall(v, a.addCall)
 		case "function_call": // the form before tools
 			if v.IsObject() && (len(a.calls) == 0 || a.legacy) {
 				a.legacy = true

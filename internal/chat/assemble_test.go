@@ -70,6 +70,16 @@ func TestAssembleTellsCallsApart(t *testing.T) {
 			[]madeCall{{"a", "f", `{"x":1}`}},
 		},
 		{
+			"in place of a list of one",
+			[]string{`{"tool_calls":{"index":0,"id":"a","function":{"name":"f","arguments":"{\"x\""}}}`, `{"tool_calls":{"index":0,"function":{"arguments":":1}"}}}`},
+			[]madeCall{{"a", "f", `{"x":1}`}},
+		},
+		{
+			"with name and arguments beside the id",
+			[]string{`{"tool_calls":[{"index":0,"id":"a","name":"f","arguments":"{\"x\""}]}`, `{"tool_calls":[{"index":0,"arguments":":1}"}]}`},
+			[]madeCall{{"a", "f", `{"x":1}`}},
+		},
+		{
 			"as function_call, the form before tools",
 			[]string{`{"function_call":{"name":"f","arguments":""}}`, `{"function_call":{"arguments":"{\"x\":1}"}}`},
 			[]madeCall{{"", "f", `{"x":1}`}},

@@ -139,7 +139,7 @@ func (c *Chunk) readChoice() (failed bool) {
 			c.Text = contentText(v)
 			c.plain = c.plain && !v.IsArray()
 		case key.Str == "tool_calls":
-			c.Calls = c.Calls || v.Get("#").Int() > 0
+			c.Calls = c.Calls || v.IsObject() || v.Get("#").Int() > 0
 		case key.Str == "function_call":
 			c.Calls = c.Calls || v.IsObject()
 		case slices.Contains(reasoningKeys, key.Str):

@@ -77,15 +77,45 @@ func (t *Turn) readMessage(message gjson.Result) {
 	t.Refusal = message.Get("refusal").String()
 	t.Reasoning = hasReasoning(message)
 	t.Other = message.Get("audio").IsObject()
-	message.Get("tool_calls").ForEach(func(_, c gjson.Result) bool {
-		if c.IsObject() {
-			t.Calls = append(t.Calls, readCall(c))
-		}
-		return true
-	})
+	eachCall(message.Get("tool_calls"), func(c gjson.Result) { t.Calls = append(t.Calls, readCall(c)) })
 	if old := message.Get("function_call"); len(t.Calls) == 0 && old.Get("name").String() != "" { // the form before tools
 		t.Calls = append(t.Calls, readCall(asToolCall(old)))
 	}
+}
+
+// eachCall goes through tool_calls: a list, or a single call in its place. Calls whose name and arguments stand beside
+// the id are put into OpenAI's form.
+func eachCall(calls gjson.Result, f func(gjson.Result)) {
+	if calls.IsObject() {
+		f(nested(calls))
+		return
+	}
+	calls.ForEach(func(_, c gjson.Result) bool {
+		if c.IsObject() {
+			f(nested(c))
+		}
+		return true
+	})
+}
+
+// nested is a call, or a delta of one, with its name and arguments under function.
+func nested(c gjson.Result) gjson.Result {
+	name, arguments := c.Get("name"), c.Get("arguments")
+	if c.Get("function").Exists() || c.Get("custom").Exists() || !name.Exists() && !arguments.Exists() {
+		return c
+	}
+	raw, function := c.Raw, `{}`
+	for _, part := range []struct {
+		key   string
+		value gjson.Result
+	}{{"name", name}, {"arguments", arguments}} {
+		if part.value.Exists() {
+			function, _ = sjson.SetRaw(function, part.key, part.value.Raw)
+			raw, _ = sjson.Delete(raw, part.key)
+		}
+	}
+	raw, _ = sjson.SetRaw(raw, "function", function)
+	return gjson.Parse(raw)
 }
 
 // asToolCall is a function_call as the tool call that it would be today.
@@ -194,14 +224,15 @@ func (t *Turn) Echo(mends []Mend) (json.RawMessage, error) {
 	if gjson.GetBytes(message, "role").String() != "assistant" {
 		set("role", []byte(`"assistant"`))
 	}
-	calls, changed := make([][]byte, len(t.Calls)), len(t.Calls) != int(gjson.GetBytes(message, "tool_calls.#").Int())
+	came := gjson.GetBytes(message, "tool_calls").Array()
+	calls, changed := make([][]byte, len(t.Calls)), len(t.Calls) != len(came) || len(came) > 0 && gjson.GetBytes(message, "tool_calls").IsObject()
 	for i, c := range t.Calls {
 		call, e := c.As(mends[i])
 		if e != nil {
 			return nil, e
 		}
 		calls[i] = call
-		changed = changed || string(call) != string(c.Raw)
+		changed = changed || string(call) != came[i].Raw
 	}
 	if changed {
 		set("tool_calls", joinList(calls))

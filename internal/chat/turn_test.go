@@ -40,6 +40,24 @@ func TestReadReplyTakesTheFormBeforeTools(t *testing.T) {
 	}
 }
 
+func TestReadReplyTakesCallsInOtherShapes(t *testing.T) {
+	for _, calls := range []string{
+		`{"id":"abc","type":"function","function":{"name":"f","arguments":"{}"}}`,
+		`[{"id":"abc","type":"function","name":"f","arguments":"{}"}]`,
+	} {
+		turn, err := ReadReply(reply(`{"role":"assistant","content":null,"tool_calls":` + calls + `}`))
+		if err != nil || len(turn.Calls) != 1 || turn.Calls[0].Name != "f" {
+			t.Errorf("%s: %v, %+v", calls, err, turn)
+			continue
+		}
+		echo, err := turn.Echo([]Mend{{ID: "abc", Name: "f", Arguments: "{}"}})
+		want := `{"role":"assistant","content":null,"tool_calls":[{"id":"abc","type":"function","function":{"name":"f","arguments":"{}"}}]}`
+		if diff := cmp.Diff(want, string(echo)); err != nil || diff != "" {
+			t.Errorf("%s: Echo() error %v, (-want +got):\n%s", calls, err, diff)
+		}
+	}
+}
+
 func TestContentInPartsIsTextForTheClient(t *testing.T) {
 	turn, err := ReadReply(reply(`{"role":"assistant","content":[{"type":"thinking","thinking":[]},{"type":"text","text":"a"},{"type":"text","text":"b"}]}`))
 	if err != nil {
