@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -303,7 +304,7 @@ func (f *fields) write(b *bytes.Buffer) {
 		case v.list != nil:
 			list := v.list
 			if name == "content" && v.text != nil && v.text.Len() > 0 { // thoughts came as parts, the text as a string
-				list = append(list[:len(list):len(list)], `{"type":"text","text":`+string(Quote(v.text.String()))+`}`)
+				list = append(slices.Clip(list), `{"type":"text","text":`+string(Quote(v.text.String()))+`}`)
 			}
 			b.WriteString("[" + strings.Join(list, ",") + "]")
 		default:

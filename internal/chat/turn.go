@@ -3,6 +3,7 @@ package chat
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -224,23 +225,26 @@ func (t *Turn) Echo(mends []Mend) (json.RawMessage, error) {
 	if gjson.GetBytes(message, "role").String() != "assistant" {
 		set("role", []byte(`"assistant"`))
 	}
-	came := gjson.GetBytes(message, "tool_calls").Array()
-	calls, changed := make([][]byte, len(t.Calls)), len(t.Calls) != len(came) || len(came) > 0 && gjson.GetBytes(message, "tool_calls").IsObject()
-	for i, c := range t.Calls {
-		call, e := c.As(mends[i])
-		if e != nil {
-			return nil, e
+	calls := make([][]byte, 0, len(t.Calls))
+	for i, m := range mends {
+		call, err := t.Calls[i].As(m)
+		if err != nil {
+			return nil, err
 		}
-		calls[i] = call
-		changed = changed || string(call) != came[i].Raw
+		calls = append(calls, call)
 	}
-	if changed {
+	if !cameAs(calls, gjson.GetBytes(message, "tool_calls")) {
 		set("tool_calls", joinList(calls))
 	}
 	if gjson.GetBytes(message, "function_call").Exists() {
 		message, err = sjson.DeleteBytes(message, "function_call")
 	}
 	return message, err
+}
+
+// cameAs says whether a message's tool_calls are the list of calls, byte for byte.
+func cameAs(calls [][]byte, came gjson.Result) bool {
+	return !came.IsObject() && slices.EqualFunc(calls, came.Array(), func(c []byte, v gjson.Result) bool { return string(c) == v.Raw })
 }
 
 // As is the call read as m says. One that reads so already keeps its bytes.
