@@ -95,7 +95,8 @@ func (p *callParts) addInner(key, v gjson.Result) bool {
 	case "arguments", "input":
 		switch v.Type {
 		case gjson.String:
-			if !p.whole() || v.Str != p.arguments.String() { // else they came a second time
+			again := len(v.Str) == p.arguments.Len() && v.Str == p.arguments.String() && p.whole()
+			if !again {
 				p.arguments.WriteString(v.Str)
 			}
 		case gjson.Null:
@@ -182,7 +183,7 @@ func (p *callParts) whole() bool {
 		return true
 	}
 	text := bytes.TrimSpace(p.arguments.Bytes())
-	return len(text) > 2 && text[0] == '{' && json.Valid(text)
+	return len(text) > 2 && text[0] == '{' && text[len(text)-1] == '}' && json.Valid(text)
 }
 
 func (p *callParts) call() Call {

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -275,4 +276,31 @@ func FuzzAssemble(f *testing.F) {
 			}
 		}
 	})
+}
+
+// BenchmarkAssemblerOfLongArguments bounds what a delta of arguments costs however long they have become.
+func BenchmarkAssemblerOfLongArguments(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			for b.Loop() {
+				var a Assembler
+				add := func(arguments string) {
+					c, err := ReadChunk([]byte(`{"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"f","arguments":` + string(Quote(arguments)) + `}}]}}]}`))
+					if err != nil {
+						b.Fatal(err)
+					}
+					a.Add(c)
+				}
+				add(`{"x":"`)
+				for range n {
+					add("abcd")
+				}
+				add(`"}`)
+				if len(a.Turn().Calls) != 1 {
+					b.Fatal("not one call")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/delta")
+		})
+	}
 }
