@@ -212,8 +212,10 @@ func tellRequest(out io.Writer, m *mask.Masker, r *http.Request, body []byte) {
 
 // tellLines prints what a tool of another kind has sent, without secrets.
 func tellLines(out io.Writer, m *mask.Masker, lines []string) {
-	for i, line := range lines {
-		fmt.Fprintf(out, "%-4s %s\n", map[bool]string{true: "sent"}[i == 0], m.Text(shorten(line, 2000)))
+	mark := "sent"
+	for _, line := range lines {
+		fmt.Fprintf(out, "%-4s %s\n", mark, m.Text(shorten(line, 2000)))
+		mark = ""
 	}
 }
 

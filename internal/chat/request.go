@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"maps"
-	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -133,7 +133,7 @@ func toolNames(tools []byte) map[string]bool {
 func (r *Request) Declares(name string) bool { return r.names[name] }
 
 // DeclaredNames are the names of the client's own tools, in no order.
-func (r *Request) DeclaredNames() []string { return slices.Collect(maps.Keys(r.names)) }
+func (r *Request) DeclaredNames() iter.Seq[string] { return maps.Keys(r.names) }
 
 // ClientTools is how many named tools the client declares.
 func (r *Request) ClientTools() int { return len(r.names) }

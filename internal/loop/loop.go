@@ -120,13 +120,8 @@ type state struct {
 }
 
 func newState(r *Run, end time.Time) *state {
-	s := &state{Run: r, end: end, repeats: map[string]int{}, writes: map[string]int{}}
-	names := r.Request.DeclaredNames()
-	for _, t := range r.View.Tools() {
-		names = append(names, t.Name)
-	}
-	s.texts = prompted.New(names)
-	return s
+	texts := prompted.New(r.View.Names(), r.Request.DeclaredNames())
+	return &state{Run: r, end: end, repeats: map[string]int{}, writes: map[string]int{}, texts: texts}
 }
 
 // steps goes from turn to turn until the run ends.

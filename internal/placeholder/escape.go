@@ -31,6 +31,16 @@ func HeaderValue(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
 }
 
+// framing are the headers that say how a message is carried (RFC 9110, 7.6.1, and RFC 9112, 6).
+var framing = map[string]bool{
+	"Connection": true, "Content-Length": true, "Keep-Alive": true, "Proxy-Connection": true,
+	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+// FramingHeader says whether a header, by its canonical name, says how a message is carried. It is the transport's, and a
+// wrong one makes two requests of one.
+func FramingHeader(name string) bool { return framing[name] }
+
 // JSONString escapes a value for the inside of a JSON string, without the quotes.
 func JSONString(s string) string {
 	quoted := tool.EncodeJSON(s)

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 
@@ -39,10 +40,22 @@ var endTokens = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<
 var fenceNames = []string{"", "json", "jsonl", "tool_call", "tool_calls"}
 
 // Reader reads calls of the tools it knows. Immutable.
-type Reader struct{ names []string }
+type Reader struct{ names []iter.Seq[string] }
 
-// New makes a reader that knows tools by their names.
-func New(names []string) *Reader { return &Reader{names: names} }
+// New makes a reader that knows tools by their names. It goes through them only where a text looks like calls.
+func New(names ...iter.Seq[string]) *Reader { return &Reader{names: names} }
+
+// some says whether is holds for the name of some tool.
+func (r *Reader) some(is func(name string) bool) bool {
+	for _, names := range r.names {
+		for name := range names {
+			if is(name) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // Read gives the calls that text consists of, nil where it is anything else. They have no id.
 func (r *Reader) Read(text string) []chat.Call {
@@ -77,7 +90,7 @@ func (r *Reader) Read(text string) []chat.Call {
 	}
 	list := make([]chat.Call, len(calls))
 	for i, c := range calls {
-		if !slices.Contains(r.names, c.name) {
+		if !r.some(func(name string) bool { return name == c.name }) {
 			return nil
 		}
 		list[i] = c.chat()
@@ -308,12 +321,10 @@ func (r *Reader) mayBeJSON(text string) bool {
 	if key == `"type"` {
 		return value == `"function"` || !whole && strings.HasPrefix(`"function"`, value)
 	}
-	for _, name := range r.names {
-		if quoted := `"` + name + `"`; quoted == value || !whole && strings.HasPrefix(quoted, value) {
-			return true
-		}
-	}
-	return false
+	return r.some(func(name string) bool {
+		quoted := `"` + name + `"`
+		return quoted == value || !whole && strings.HasPrefix(quoted, value)
+	})
 }
 
 // scanner goes through the beginning of a JSON text.

@@ -2,11 +2,12 @@ package prompted
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 )
 
-var known = New([]string{"get_weather", "get_time", "cep"})
+var known = New(slices.Values([]string{"get_weather", "get_time", "cep"}))
 
 // said is calls as "name arguments", parted by a bar.
 func said(t *testing.T, text string) string {

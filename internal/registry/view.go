@@ -2,6 +2,8 @@ package registry
 
 import (
 	"bytes"
+	"iter"
+	"slices"
 
 	"github.com/toolgate/toolgate/internal/globs"
 	"github.com/toolgate/toolgate/internal/suggest"
@@ -88,12 +90,20 @@ func (v *View) Tools() []*Tool { return v.list }
 // Declarations are the tools as they stand in a request, joined by commas.
 func (v *View) Declarations() []byte { return v.joined }
 
+// Names are the names of the view's tools, in the order in which they are attached.
+func (v *View) Names() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, t := range v.list {
+			if !yield(t.Name) {
+				return
+			}
+		}
+	}
+}
+
 // nearest are the names most like one that is not there; where none is like it, the first ones.
 func (v *View) nearest(name string) []string {
-	names := make([]string, len(v.list))
-	for i, t := range v.list {
-		names[i] = t.Name
-	}
+	names := slices.Collect(v.Names())
 	if near := suggest.Nearest(name, names, 3); len(near) > 0 {
 		return near
 	}

@@ -177,14 +177,11 @@ func (r Route) readStream(ctx context.Context, resp *http.Response, a Ask) (*cha
 		return nil, r.streamFailure(ctx, resp, err)
 	}
 	if first == '{' { // no field of an event begins so: it is JSON, whatever it calls itself
-		body, err := io.ReadAll(io.LimitReader(s.reader.Rest(), maxReply+1))
-		if err == nil && len(body) > maxReply {
-			err = errTooLarge
-		}
-		if err != nil {
+		var body bytes.Buffer
+		if err := fill(&body, s.reader.Rest(), maxReply); err != nil {
 			return nil, r.client.failure(ctx, err)
 		}
-		return r.wholeReply(resp, body, a.OnChunk)
+		return r.wholeReply(resp, body.Bytes(), a.OnChunk)
 	}
 	if err := s.read(); err != nil {
 		e := r.streamFailure(ctx, resp, err)

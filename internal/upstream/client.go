@@ -310,11 +310,17 @@ func readAll(resp *http.Response, limit int64) ([]byte, error) {
 	if resp.ContentLength > 0 && resp.ContentLength <= limit {
 		b.Grow(int(resp.ContentLength) + bytes.MinRead)
 	}
+	err = fill(&b, in, limit)
+	return b.Bytes(), err
+}
+
+// fill reads in to its end, up to limit bytes.
+func fill(b *bytes.Buffer, in io.Reader, limit int64) error {
 	n, err := b.ReadFrom(io.LimitReader(in, limit+1))
 	if err == nil && n > limit {
 		err = errTooLarge
 	}
-	return b.Bytes(), err
+	return err
 }
 
 // decoded is the body without its content encoding. The gateway asks for none, but some proxies compress all the same.

@@ -99,7 +99,7 @@ func (b *builder) secretHeader(p *plan, n *config.Node, name, value string) {
 	switch {
 	case name == "": // reported by Check
 		return
-	case !httpguts.ValidHeaderFieldName(name) || framing[canonical] || canonical == "Host":
+	case !httpguts.ValidHeaderFieldName(name) || placeholder.FramingHeader(canonical) || canonical == "Host":
 		n.Fail("credentials can't be sent in a header of this name")
 	case !placeholder.HeaderValue(value):
 		n.Fail("a header can't hold a line break or another control character")

@@ -19,13 +19,6 @@ type header struct {
 	visible string // the arguments in value that the model knows
 }
 
-// framing are the headers that say how a message is carried (RFC 9110, 7.6.1, and RFC 9112, 6): they are the
-// transport's, and a wrong one makes two requests of one.
-var framing = map[string]bool{
-	"Connection": true, "Content-Length": true, "Keep-Alive": true, "Proxy-Connection": true,
-	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
-}
-
 func (b *builder) headers(m config.Map[string]) []header {
 	var headers []header
 	seen := map[string]bool{}
@@ -36,7 +29,7 @@ func (b *builder) headers(m config.Map[string]) []header {
 		case !httpguts.ValidHeaderFieldName(key):
 			b.n.Get("headers").FailKey(key, "this is no name of a header")
 			continue
-		case framing[name]:
+		case placeholder.FramingHeader(name):
 			b.n.Get("headers").FailKey(key, "this header is the connection's own and can't be set")
 			continue
 		case seen[name]:

@@ -67,7 +67,7 @@ func (c *caller) attempt(ctx context.Context, h http.Header, call tool.Call) (r 
 	case seen.forgotten() && !invalid(err):
 		x.lose(fmt.Errorf("the server has lost the session: %w", err))
 		return tool.Result{}, true, c.failure(ctx, x, seen, err)
-	case errors.Is(err, mcp.ErrConnectionClosed) && x.ends(ctx):
+	case errors.Is(err, mcp.ErrConnectionClosed) && x.ends(ctx, settling):
 		return tool.Result{}, true, c.failure(ctx, x, seen, err)
 	}
 	return tool.Result{}, false, c.failure(ctx, x, seen, err)
@@ -76,10 +76,13 @@ func (c *caller) attempt(ctx context.Context, h http.Header, call tool.Call) (r 
 // settling is how long a connection that refuses calls may take to show that it has ended.
 const settling = time.Second
 
-// ends waits until the session has ended. A server that answers with the error code of a closed connection (the SDK can't
-// tell them apart) has run the call, and its session goes on.
-func (x *session) ends(ctx context.Context) bool {
-	t := time.NewTimer(settling)
+// ends waits at most that long for the session to have ended, as a call hears of it first. A server that answers with the
+// error code of a closed connection (the SDK can't tell them apart) has run the call, and its session goes on.
+func (x *session) ends(ctx context.Context, within time.Duration) bool {
+	if x.over() {
+		return true
+	}
+	t := time.NewTimer(within)
 	defer t.Stop()
 	select {
 	case <-x.gone:
@@ -142,7 +145,7 @@ func (c *caller) failure(ctx context.Context, x *session, seen outcome, err erro
 		return &tool.Error{Class: tool.Failed, Type: tool.TypeHTTPStatus, Status: seen.status, Err: err}
 	case errors.Is(err, errOtherHost):
 		return &tool.Error{Class: tool.Failed, Type: tool.TypeRedirect, Err: err}
-	case x == nil, seen.err != nil, cutOff(err), x.broken(ctx):
+	case x == nil, seen.err != nil, cutOff(err), x.ends(ctx, settling/10):
 		return &tool.Error{Class: tool.Unavailable, Type: tool.TypeConnect, Err: err}
 	}
 	// What is left is a result that the SDK could not decode.
@@ -152,22 +155,4 @@ func (c *caller) failure(ctx context.Context, x *session, seen outcome, err erro
 // cutOff says whether a stream ended before the response. The SDK has no other sign of it than these words.
 func cutOff(err error) bool {
 	return strings.Contains(err.Error(), "request terminated without response")
-}
-
-// broken says whether the session has ended, or is about to: a call hears of it first.
-func (x *session) broken(ctx context.Context) bool {
-	if x.over() {
-		return true
-	}
-	t := time.NewTimer(settling / 10)
-	defer t.Stop()
-	select {
-	case <-x.gone:
-		return true
-	case <-x.lost:
-		return true
-	case <-t.C:
-	case <-ctx.Done():
-	}
-	return false
 }

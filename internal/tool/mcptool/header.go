@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,14 +21,16 @@ type header struct {
 	value *placeholder.Template
 }
 
-// reserved are headers that the connection and the protocol set. Idempotency-Key is among them as Go's transport takes
+// ofProtocol are headers that the protocol sets, and the client for it. Idempotency-Key is among them as Go's transport takes
 // a POST that has one for safe to repeat: the key of a call goes out in its _meta.
-var reserved = map[string]bool{
-	"Accept": true, "Connection": true, "Content-Length": true, "Content-Type": true, "Host": true,
-	"Idempotency-Key": true, "Keep-Alive": true, "Last-Event-Id": true, "Mcp-Method": true, "Mcp-Name": true,
-	"Mcp-Protocol-Version": true, "Mcp-Session-Id": true, "Proxy-Connection": true, "Te": true, "Trailer": true,
-	"Transfer-Encoding": true, "Upgrade": true, "X-Idempotency-Key": true,
+var ofProtocol = map[string]bool{
+	"Accept": true, "Content-Type": true, "Host": true, "Idempotency-Key": true, "Last-Event-Id": true,
+	"Mcp-Method": true, "Mcp-Name": true, "Mcp-Protocol-Version": true, "Mcp-Session-Id": true,
+	"X-Idempotency-Key": true,
 }
+
+// reserved says whether a header, by its canonical name, is not for a file to set.
+func reserved(name string) bool { return ofProtocol[name] || placeholder.FramingHeader(name) }
 
 // readHeaders reads the mapping at n, and reports what can't be sent.
 func readHeaders(n *config.Node, m config.Map[string]) []header {
@@ -38,7 +41,7 @@ func readHeaders(n *config.Node, m config.Map[string]) []header {
 		case !httpguts.ValidHeaderFieldName(key):
 			n.FailKey(key, "this is no name of a header")
 			continue
-		case reserved[name]:
+		case reserved(name):
 			n.FailKey(key, "this header is the connection's own and can't be set")
 			continue
 		case slices.ContainsFunc(list, func(h header) bool { return h.name == name }):
@@ -82,7 +85,7 @@ func checkForward(n *config.Node, names []string, set []header) {
 		switch {
 		case !httpguts.ValidHeaderFieldName(key):
 			at.Fail("this is no name of a header")
-		case reserved[name]:
+		case reserved(name):
 			at.Fail("this header is the connection's own and can't go along")
 		case seen[name]:
 			at.Fail("this header stands here twice")
@@ -109,7 +112,7 @@ func (c *ServerConfig) headersFor(call tool.Call) (http.Header, error) {
 	}
 	for _, name := range c.Forward {
 		name = http.CanonicalHeaderKey(name)
-		text := forwarded(call, name)
+		text := call.Headers.Get(name)
 		switch {
 		case text == "":
 		case !placeholder.HeaderValue(text):
@@ -121,20 +124,10 @@ func (c *ServerConfig) headersFor(call tool.Call) (http.Header, error) {
 	return out, nil
 }
 
-// forwarded is a header of the client's request, "" when it had none.
-func forwarded(call tool.Call, name string) string {
-	return call.Headers.Get(name)
-}
-
 // identity tells headers of one identity from those of another.
 func identity(h http.Header) string {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var b strings.Builder
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
 		b.WriteString(strconv.Quote(name) + strconv.Quote(h[name][0]))
 	}
 	return b.String()

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/toolgate/toolgate/internal/placeholder"
 	"github.com/toolgate/toolgate/internal/schema/jsontree"
 )
 
@@ -37,12 +38,9 @@ type unsupported struct{ parameter, why string }
 
 func (e *unsupported) Error() string { return fmt.Sprintf("%s %s", e.parameter, e.why) }
 
-// ignored are headers that are no parameters (OpenAPI 3.1.1, 4.8.12.1) or that are the connection's own.
-var ignored = map[string]bool{
-	"Accept": true, "Authorization": true, "Content-Type": true, "Idempotency-Key": true,
-	"Connection": true, "Content-Length": true, "Host": true, "Keep-Alive": true, "Proxy-Connection": true,
-	"Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
-}
+// ignored are headers that are no parameters (OpenAPI 3.1.1, 4.8.12.1) or that are the gateway's own, beside those of
+// the connection.
+var ignored = map[string]bool{"Accept": true, "Authorization": true, "Content-Type": true, "Host": true, "Idempotency-Key": true}
 
 // parameters are the arguments that an operation's parameters become, in the order of the document.
 func (m *maker) parameters(o *operation) ([]*argument, error) {
@@ -100,7 +98,7 @@ func (m *maker) isIgnored(p *jsontree.Value) bool {
 	switch place(text(p.Get("in"))) {
 	case inHeader:
 		key := http.CanonicalHeaderKey(name)
-		return ignored[key] || m.sentHeaders[key]
+		return ignored[key] || placeholder.FramingHeader(key) || m.sentHeaders[key]
 	case inQuery:
 		a := m.config.Auth
 		return a != nil && a.Query != nil && a.Query.Name == name
