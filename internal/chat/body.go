@@ -10,12 +10,14 @@ import (
 // Edits is what the gateway changes in a request on its way to a provider. All values are JSON texts. The zero value
 // changes nothing.
 type Edits struct {
-	Set     []Pair            // replaces a member's value, or adds the member at the end
-	Default []Pair            // adds a member that the client did not send
-	Drop    []string          // takes a member out
-	Tools   []byte            // tools, joined by commas, that go behind the client's
-	Before  json.RawMessage   // a message that goes before the client's
-	After   []json.RawMessage // messages that go behind the client's
+	Set     []Pair   // replaces a member's value, or adds the member at the end
+	Default []Pair   // adds a member that the client did not send
+	Drop    []string // takes a member out
+	Tools   []byte   // tools, joined by commas, that go behind the client's
+	// Messages is a JSON list that goes in place of the client's messages; nil leaves them.
+	Messages json.RawMessage
+	Before   json.RawMessage   // a message that goes before the client's
+	After    []json.RawMessage // messages that go behind the client's
 }
 
 // Pair is a name and its value, a JSON text.
@@ -118,23 +120,31 @@ func (r *Request) splice(w *splicer, m Member, e Edits) {
 		}
 	}
 	switch {
-	case m.Name == "messages" && (e.Before != nil || len(e.After) > 0):
-		w.member(Span{m.Key, m.Value.Start + 1})
-		if e.Before != nil {
-			w.bytes(e.Before)
-			w.text(",")
-		}
-		w.span(Span{m.Value.Start + 1, m.Value.End - 1})
-		for _, message := range e.After {
-			w.text(",")
-			w.bytes(message)
-		}
-		w.text("]")
+	case m.Name == "messages" && (e.Messages != nil || e.Before != nil || len(e.After) > 0):
+		spliceMessages(w, m, e)
 	case m.Name == "tools" && len(e.Tools) > 0:
 		r.spliceTools(w, m, e.Tools)
 	default:
 		w.member(Span{m.Key, m.Value.End})
 	}
+}
+
+func spliceMessages(w *splicer, m Member, e Edits) {
+	w.member(Span{m.Key, m.Value.Start + 1})
+	if e.Before != nil {
+		w.bytes(e.Before)
+		w.text(",")
+	}
+	if e.Messages == nil {
+		w.span(Span{m.Value.Start + 1, m.Value.End - 1})
+	} else {
+		w.bytes(e.Messages[1 : len(e.Messages)-1])
+	}
+	for _, message := range e.After {
+		w.text(",")
+		w.bytes(message)
+	}
+	w.text("]")
 }
 
 func (r *Request) spliceTools(w *splicer, m Member, tools []byte) {
@@ -222,5 +232,5 @@ func Quote(s string) []byte {
 
 // Empty says that the edits change nothing.
 func (e Edits) Empty() bool {
-	return len(e.Set)+len(e.Default)+len(e.Drop)+len(e.Tools)+len(e.Before)+len(e.After) == 0
+	return len(e.Set)+len(e.Default)+len(e.Drop)+len(e.Tools)+len(e.Messages)+len(e.Before)+len(e.After) == 0
 }

@@ -25,6 +25,11 @@ func TestBodySplices(t *testing.T) {
 			`{"messages" : [{"s":0}, {"a": 1.0} , {"b":"\u00e9"} ,{"x":1},{"y":2}],"model":"m",  "seed": 12345678901234567890, "tools":[ ]}`,
 		},
 		{
+			"messages take the place of the client's", `{"messages": [{"a":1}],"model":"m"}`,
+			Edits{Messages: []byte(`[{"b":2},{"c":3}]`), Before: []byte(`{"s":0}`), After: []json.RawMessage{[]byte(`{"x":1}`)}},
+			`{"messages": [{"s":0},{"b":2},{"c":3},{"x":1}],"model":"m"}`,
+		},
+		{
 			"tools go behind the client's", `{"model":"m","messages":[1],"tools":[{"t":1}],"x":1}`,
 			Edits{Tools: []byte(`{"t":2},{"t":3}`)},
 			`{"model":"m","messages":[1],"tools":[{"t":1},{"t":2},{"t":3}],"x":1}`,
