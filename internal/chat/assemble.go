@@ -236,7 +236,7 @@ func (a *Assembler) Turn() *Turn {
 	b.WriteByte('}')
 	t.Message = b.Bytes()
 	message := gjson.ParseBytes(t.Message)
-	t.Text = contentText(message.Get("content"))
+	t.Text = ContentText(message.Get("content"))
 	t.Refusal = message.Get("refusal").String()
 	t.Reasoning = hasReasoning(message)
 	t.Other = message.Get("audio").IsObject()

@@ -136,7 +136,7 @@ func (c *Chunk) readChoice() (failed bool) {
 		case key.Str == "role":
 			c.Role = true
 		case key.Str == "content":
-			c.Text = contentText(v)
+			c.Text = ContentText(v)
 			c.plain = c.plain && !v.IsArray()
 		case key.Str == "tool_calls":
 			c.Calls = c.Calls || v.IsObject() || v.Get("#").Int() > 0

@@ -74,7 +74,7 @@ func rawObject(v gjson.Result) json.RawMessage {
 }
 
 func (t *Turn) readMessage(message gjson.Result) {
-	t.Text = contentText(message.Get("content"))
+	t.Text = ContentText(message.Get("content"))
 	t.Refusal = message.Get("refusal").String()
 	t.Reasoning = hasReasoning(message)
 	t.Other = message.Get("audio").IsObject()
@@ -137,8 +137,8 @@ func readCall(c gjson.Result) Call {
 	return call
 }
 
-// contentText is the text of a message's content, which is a string, null or, with some providers, a list of parts.
-func contentText(content gjson.Result) string {
+// ContentText is the text of a message's content, which is a string, null or, with some providers, a list of parts.
+func ContentText(content gjson.Result) string {
 	if !content.IsArray() {
 		return content.String()
 	}

@@ -1,0 +1,236 @@
+// Package structured is answers that have to fit a JSON Schema, as response_format asks for them: it reads the schema,
+// makes of it the tool whose call is the answer, and finds and checks the answer in what a model wrote.
+package structured
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/schema"
+	"github.com/toolgate/toolgate/internal/tool"
+)
+
+// ToolName is the name of the tool whose call is the answer.
+const ToolName = "final_answer"
+
+// Format is a schema that the answer has to fit. Immutable.
+type Format struct {
+	description string
+	schema      *schema.Schema
+	wrapped     bool // the schema is no object's: the answer is the one property of an object, as tools take objects alone
+}
+
+// wrapper is the property that holds an answer which is no object.
+const wrapper = "answer"
+
+// Read reads a request's response_format. It gives nil where that asks for no schema. The error says what is wrong with
+// one that does.
+func Read(responseFormat json.RawMessage) (*Format, error) {
+	root := gjson.ParseBytes(responseFormat)
+	if root.Get("type").String() != "json_schema" {
+		return nil, nil
+	}
+	given := root.Get("json_schema.schema")
+	if !given.IsObject() {
+		return nil, errors.New("response_format.json_schema.schema: want a JSON Schema, an object")
+	}
+	f := &Format{description: root.Get("json_schema.description").String()}
+	raw := json.RawMessage(given.Raw)
+	if isObject(given) {
+		var err error
+		if f.schema, err = schema.Parse(raw); err != nil {
+			return nil, fmt.Errorf("response_format.json_schema.schema: %w", err)
+		}
+		return f, nil
+	}
+	f.wrapped = true
+	raw, err := wrap(given)
+	if err == nil {
+		f.schema, err = schema.Parse(raw)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("response_format.json_schema.schema: %w", err)
+	}
+	return f, nil
+}
+
+// isObject says whether a schema is of objects as it stands.
+func isObject(v gjson.Result) bool {
+	if t := v.Get("type"); t.Exists() {
+		return t.String() == "object"
+	}
+	return v.Get("properties").Exists() || v.Get("$ref").Exists() || v.Get("allOf").Exists()
+}
+
+// wrap is a schema of objects with the one given as its property. The definitions stay at the top, where references
+// look for them.
+func wrap(given gjson.Result) (json.RawMessage, error) {
+	inner := []byte(given.Raw)
+	var top []byte
+	for _, key := range []string{"$defs", "definitions"} {
+		defs := given.Get(key)
+		if !defs.Exists() {
+			continue
+		}
+		var err error
+		if inner, err = sjson.DeleteBytes(inner, key); err != nil {
+			return nil, err
+		}
+		top = append(append(append(top, `,"`+key+`":`...), defs.Raw...), ' ')
+	}
+	b := append([]byte(`{"type":"object","properties":{"`+wrapper+`":`), inner...)
+	b = append(b, `},"required":["`+wrapper+`"],"additionalProperties":false`...)
+	return append(append(b, top...), '}'), nil
+}
+
+// Declaration is the tool whose call is the answer, as a request's tools have it.
+func (f *Format) Declaration(name string) json.RawMessage {
+	description := "Give the final answer to the user, as the arguments of this call. Call it once, when you have all that the answer needs."
+	if f.description != "" {
+		description += " " + f.description
+	}
+	b := append([]byte(`{"type":"function","function":{"name":`), chat.Quote(name)...)
+	b = append(append(b, `,"description":`...), chat.Quote(description)...)
+	b = append(append(b, `,"parameters":`...), f.schema.JSON()...)
+	return append(b, '}', '}')
+}
+
+// Invalid is an answer that does not fit, for the model to read.
+type Invalid struct{ Faults []string }
+
+func (e *Invalid) Error() string {
+	return "invalid answer for " + ToolName + ": " + strings.Join(e.Faults, "; ")
+}
+
+// FromArguments is the answer in the arguments of a call, the JSON value that stood there. Its error is *Invalid.
+func (f *Format) FromArguments(raw json.RawMessage) (string, error) {
+	args, canonical, err := registry.ReadArguments(raw)
+	if err != nil {
+		return "", &Invalid{[]string{err.Error()}}
+	}
+	text := canonical
+	if own := plain(raw); own != "" { // as the model wrote it
+		text = own
+	}
+	return f.check(args, text)
+}
+
+// plain is the object that raw is, or holds as a text, "" where it is anything else.
+func plain(raw json.RawMessage) string {
+	v := gjson.ParseBytes(raw)
+	text := v.Raw
+	if v.Type == gjson.String {
+		text = v.Str
+	}
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "{") || !json.Valid([]byte(text)) {
+		return ""
+	}
+	return text
+}
+
+// check holds an object against the schema, first as it is, then with its values coerced. text is the object as JSON.
+func (f *Format) check(args map[string]any, text string) (string, error) {
+	faults := f.schema.Validate(args)
+	if len(faults) > 0 {
+		coerced := f.schema.Coerce(args)
+		if len(f.schema.Validate(coerced)) > 0 {
+			return "", &Invalid{f.named(faults)}
+		}
+		text = string(tool.EncodeJSON(coerced))
+	}
+	if f.wrapped {
+		return gjson.Get(text, wrapper).Raw, nil
+	}
+	return text, nil
+}
+
+// named is faults without the wrapper's name, which who reads text never saw.
+func (f *Format) named(faults []string) []string {
+	if !f.wrapped {
+		return faults
+	}
+	out := make([]string, len(faults))
+	for i, fault := range faults {
+		out[i] = strings.TrimPrefix(strings.TrimPrefix(fault, wrapper+"."), wrapper+": ")
+	}
+	return out
+}
+
+const (
+	maxText       = 4 << 20 // bytes of a text that is looked through
+	maxCandidates = 64
+)
+
+// FromText is the answer in a text: all of it, or the first part of it that fits: in a code fence, or inside prose. Its
+// error is *Invalid: the faults of what comes nearest to an answer.
+func (f *Format) FromText(text string) (string, error) {
+	if len(text) > maxText {
+		return "", &Invalid{[]string{fmt.Sprintf("want a JSON text below %d MiB", maxText>>20)}}
+	}
+	none := "want JSON that fits the schema, found none"
+	if strings.TrimSpace(text) == "" {
+		none = "want JSON that fits the schema, got an empty text"
+	}
+	invalid := &Invalid{[]string{none}}
+	first := true
+	for _, c := range f.candidates(text) {
+		answer, err := f.candidate(c)
+		if err == nil {
+			return answer, nil
+		}
+		if e, ok := errors.AsType[*Invalid](err); ok && first {
+			invalid, first = e, false
+		}
+	}
+	return "", invalid
+}
+
+// candidate checks one JSON text.
+func (f *Format) candidate(text string) (string, error) {
+	if f.wrapped {
+		text = `{"` + wrapper + `":` + text + `}`
+	}
+	args, _, err := registry.ReadArguments(json.RawMessage(text))
+	if err != nil {
+		return "", &Invalid{[]string{err.Error()}}
+	}
+	return f.check(args, text)
+}
+
+// candidates are the JSON texts in a text, outermost ones in order: all of it, or those that begin with a bracket.
+func (f *Format) candidates(text string) []string {
+	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
+	if f.wrapped && json.Valid([]byte(text)) || strings.HasPrefix(text, "{") && json.Valid([]byte(text)) {
+		return []string{text}
+	}
+	starts := "{"
+	if f.wrapped {
+		starts = "{["
+	}
+	var found []string
+	for tries := 0; tries < maxCandidates; tries++ {
+		i := strings.IndexAny(text, starts)
+		if i < 0 {
+			break
+		}
+		text = text[i:]
+		d := json.NewDecoder(strings.NewReader(text))
+		var v json.RawMessage
+		if d.Decode(&v) != nil {
+			text = text[1:]
+			continue
+		}
+		found = append(found, string(bytes.TrimSpace(v)))
+		text = text[d.InputOffset():]
+	}
+	return found
+}
