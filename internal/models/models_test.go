@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/toolgate/toolgate/internal/breaker"
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/upstream"
@@ -19,6 +22,20 @@ func read(t *testing.T, yaml string) (c Config, problems string) {
 		problems = fmt.Sprint(p)
 	}
 	return c, problems
+}
+
+// client is a client of an upstream that nobody asks.
+func client(t *testing.T) *upstream.Client {
+	t.Helper()
+	var c upstream.Config
+	f := config.Parse("u.yaml", ".", []byte("base_url: http://127.0.0.1:1/v1"), func(string) (string, bool) { return "", false })
+	f.Decode(&c)
+	u, err := upstream.NewClient("openai", &c, upstream.NewMetrics(prometheus.NewRegistry()), func(string, breaker.State) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(u.Close)
+	return u
 }
 
 func TestCheck(t *testing.T) {
@@ -49,7 +66,8 @@ func TestNew(t *testing.T) {
 		t.Fatal(problems)
 	}
 	base := budget.Default()
-	m := New("assistant", &c, map[string]*upstream.Client{}, base)
+	clients := map[string]*upstream.Client{"openai": client(t)}
+	m := New("assistant", &c, clients, base)
 	if m.Label != "assistant" || m.Limits.Steps != 3 || m.Limits.Time != base.Time {
 		t.Errorf("label and limits are %q, %+v", m.Label, m.Limits)
 	}
@@ -64,7 +82,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("the tool %s is offered: %t, want %t", name, got, want)
 		}
 	}
-	if m := New(Any, &c, map[string]*upstream.Client{}, base); m.Label != "other" {
+	if m := New(Any, &c, clients, base); m.Label != "other" {
 		t.Errorf("the label of all other names is %q: a client could make as many as it likes", m.Label)
 	}
 }

@@ -75,11 +75,12 @@ func (r Route) askWith(ctx context.Context, a Ask, noOptions bool) (*Answer, err
 		}
 	}
 	resp, err := r.client.do(ctx, call{
-		method: http.MethodPost,
-		url:    r.client.chatURL,
-		header: a.Header,
-		key:    a.ClientKey,
-		body:   a.Request.Body(edits),
+		breaker: r.breaker,
+		method:  http.MethodPost,
+		url:     r.client.at.chatFor(r.target(a.Request)),
+		header:  a.Header,
+		key:     a.ClientKey,
+		body:    a.Request.Body(edits),
 	})
 	if err != nil {
 		return nil, err
@@ -92,8 +93,9 @@ func (r Route) askWith(ctx context.Context, a Ask, noOptions bool) (*Answer, err
 	if kind == "text/event-stream" || a.Request.Stream && !strings.Contains(kind, "json") {
 		answer.Turn, err = r.readStream(ctx, resp, a)
 	} else {
-		answer.Turn, err = r.readReply(ctx, resp, a.OnChunk)
+		answer.Turn, err = r.readReply(ctx, resp.Response, a.OnChunk)
 	}
+	resp.end.is(outcome(err))
 	if err != nil {
 		return nil, err
 	}
@@ -164,13 +166,14 @@ func (r Route) unreadable(resp *http.Response, err error) *Error {
 }
 
 // readStream reads a stream to its end, and hands each chunk on as it comes.
-func (r Route) readStream(ctx context.Context, resp *http.Response, a Ask) (*chat.Turn, error) {
+func (r Route) readStream(ctx context.Context, from reply, a Ask) (*chat.Turn, error) {
+	resp := from.Response
 	defer resp.Body.Close()
 	in, err := decoded(resp)
 	if err != nil {
 		return nil, r.client.failure(ctx, err)
 	}
-	s := stream{reader: sse.NewReader(in, 0), onChunk: a.OnChunk}
+	s := stream{reader: sse.NewReader(in, 0), onChunk: a.OnChunk, began: from.end.began}
 	s.reader.BeforeRead = a.OnWait
 	first, err := s.reader.First()
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -229,6 +232,7 @@ var (
 type stream struct {
 	reader    *sse.Reader
 	onChunk   func(*chat.Chunk) error
+	began     func()
 	assembler chat.Assembler
 	size      int
 }
@@ -268,6 +272,7 @@ func (s *stream) take(data []byte) error {
 		return err
 	}
 	s.assembler.Add(chunk)
+	s.began()
 	if s.onChunk == nil {
 		return nil
 	}

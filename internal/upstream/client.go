@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,23 +30,28 @@ import (
 // Client is one upstream. It is for use by many goroutines at once.
 type Client struct {
 	name      string
-	base      *url.URL
-	chatURL   *url.URL
+	at        addresses
+	azure     bool // the key goes out as api-key
 	key       string
 	forward   bool
 	headers   http.Header
 	transport *http.Transport
 	idle      time.Duration
 	policy    retry.Policy
-	breaker   *breaker.Breaker
+	budget    *retryBudget
 	metrics   *Metrics
+
+	breaking  breaker.Options // without a name
+	mu        sync.Mutex
+	breakers  map[string]*breaker.Breaker // by the model's name in a route; "" is that of all other names
+	onBreaker func(string, breaker.State)
 
 	streamUsage bool
 	noOptions   atomic.Bool // the provider has refused stream_options
 }
 
 // NewClient makes the client of a checked configuration.
-// onBreaker hears of each change of its breaker.
+// onBreaker hears of each change of its breakers.
 func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breaker.State)) (*Client, error) {
 	base, err := url.Parse(strings.TrimRight(c.BaseURL, "/"))
 	if err != nil {
@@ -53,8 +59,8 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 	}
 	u := &Client{
 		name:    name,
-		base:    base,
-		chatURL: base.JoinPath("chat", "completions"),
+		at:      newAddresses(base, c),
+		azure:   c.Kind == kindAzure,
 		key:     c.APIKey.Reveal(),
 		forward: c.ForwardClientKey,
 		headers: http.Header{},
@@ -62,6 +68,10 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 
 		streamUsage: c.StreamUsage,
 		policy:      c.Retry.policy(),
+		budget:      newRetryBudget(c.Retry.Budget),
+		breaking:    c.Breaker.Options(""),
+		breakers:    map[string]*breaker.Breaker{},
+		onBreaker:   onBreaker,
 		metrics:     m,
 		transport: &http.Transport{
 			DialContext: (&net.Dialer{
@@ -78,18 +88,31 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 			IdleConnTimeout:       90 * time.Second,
 		},
 	}
-	u.breaker = breaker.New(breaker.Options{
-		Name:     "upstream:" + name,
-		Failures: c.Breaker.Failures,
-		OpenFor:  time.Duration(c.Breaker.OpenFor),
-		OnChange: onBreaker,
-	})
-	onBreaker("upstream:"+name, breaker.Closed) // its series exists from the start
+	u.breakerOf("")
 	for name, value := range c.Headers.All() {
 		u.headers.Set(name, value.Reveal())
 	}
 	m.known(name)
 	return u, nil
+}
+
+// breakerOf is the breaker of a model, so that one that is down does not close the others. It is called for the names in
+// the file, never for one that a client sends.
+func (c *Client) breakerOf(model string) *breaker.Breaker {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b := c.breakers[model]
+	if b == nil {
+		o := c.breaking
+		o.OnChange = c.onBreaker
+		if o.Name = "upstream:" + c.name; model != "" {
+			o.Name += "/" + model
+		}
+		b = breaker.New(o)
+		c.breakers[model] = b
+		c.onBreaker(o.Name, breaker.Closed) // its series exists from the start
+	}
+	return b
 }
 
 // Name is the key under `upstreams`.
@@ -103,24 +126,28 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
 // call is one HTTP request to a provider.
 type call struct {
-	method string
-	url    *url.URL
-	header http.Header // the client's, without what is the gateway's own business
-	key    string      // the client's bearer token
-	body   chat.Body
-	once   bool // it may change something at the provider, so that it is never made twice
+	breaker *breaker.Breaker
+	method  string
+	url     *url.URL
+	header  http.Header // the client's, without what is the gateway's own business
+	key     string      // the client's bearer token
+	body    chat.Body
+	once    bool // it may change something at the provider, so that it is never made twice
 }
 
 // do makes the request, again after failures that may pass. It returns a reply with a status below 400 or one of 4xx
-// that is about the request; everything else is an *Error. The caller closes the reply's body.
-func (c *Client) do(ctx context.Context, r call) (*http.Response, error) {
+// that is about the request; everything else is an *Error. The caller closes the reply's body, and says how it ended.
+func (c *Client) do(ctx context.Context, r call) (reply, error) {
+	c.budget.request()
+	made := 0
 	resp, err := retry.Do(ctx, c.policy, func(err error) (bool, time.Duration) {
 		var e *Error
-		if !errors.As(err, &e) {
+		if !errors.As(err, &e) || !e.passes() || r.once || made >= c.policy.Attempts || !c.budget.retry() {
 			return false, 0
 		}
-		return e.passes() && !r.once, e.RetryAfter
-	}, func(ctx context.Context, _ int) (*http.Response, error) {
+		return true, e.RetryAfter
+	}, func(ctx context.Context, attempt int) (reply, error) {
+		made = attempt
 		return c.once(ctx, r)
 	})
 	var e *Error
@@ -131,16 +158,17 @@ func (c *Client) do(ctx context.Context, r call) (*http.Response, error) {
 }
 
 // once is one attempt.
-func (c *Client) once(ctx context.Context, r call) (*http.Response, error) {
-	done, err := c.breaker.Allow()
+func (c *Client) once(ctx context.Context, r call) (reply, error) {
+	done, err := r.breaker.Allow()
 	if err != nil {
 		e := &Error{Upstream: c.name, Kind: Open, Err: err}
 		if open, ok := errors.AsType[*breaker.Open](err); ok {
 			e.RetryAfter = open.RetryAfter
 		}
 		c.metrics.requests.WithLabelValues(c.name, string(Open)).Inc()
-		return nil, e
+		return reply{}, e
 	}
+	end := newVerdict(r.breaker, done)
 	start := time.Now()
 	resp, err := c.roundTrip(ctx, r)
 	c.metrics.duration.WithLabelValues(c.name).Observe(time.Since(start).Seconds())
@@ -150,12 +178,11 @@ func (c *Client) once(ctx context.Context, r call) (*http.Response, error) {
 			e = &Error{Upstream: c.name, Kind: Broken, Err: err}
 		}
 		c.metrics.requests.WithLabelValues(c.name, codeLabel(e)).Inc()
-		done(outcome(e))
-		return nil, e
+		end.is(outcome(e))
+		return reply{}, e
 	}
 	c.metrics.requests.WithLabelValues(c.name, strconv.Itoa(resp.StatusCode)).Inc()
-	done(breaker.Success)
-	return resp, nil
+	return reply{resp, end}, nil
 }
 
 func codeLabel(e *Error) string {
@@ -163,19 +190,6 @@ func codeLabel(e *Error) string {
 		return strconv.Itoa(e.Status)
 	}
 	return string(e.Kind)
-}
-
-// outcome is what a failure means to the breaker. A caller that left says nothing about the provider, nor does a
-// refusal, which is an answer.
-func outcome(e *Error) breaker.Outcome {
-	switch e.Kind {
-	case Canceled:
-		return breaker.Ignored
-	case Refused, Auth:
-		return breaker.Success
-	default:
-		return breaker.Failure
-	}
 }
 
 // maxErrorBody bounds what is read of a reply that is an error.
@@ -236,11 +250,16 @@ func (c *Client) header(r call) http.Header {
 	if h == nil {
 		h = http.Header{}
 	}
+	key := c.key
+	if key == "" && c.forward {
+		key = r.key
+	}
 	switch {
-	case c.key != "":
-		h["Authorization"] = []string{"Bearer " + c.key}
-	case c.forward && r.key != "":
-		h["Authorization"] = []string{"Bearer " + r.key}
+	case key == "":
+	case c.azure:
+		h["Api-Key"] = []string{key}
+	default:
+		h["Authorization"] = []string{"Bearer " + key}
 	}
 	maps.Copy(h, c.headers)
 	return h

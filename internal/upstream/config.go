@@ -15,7 +15,8 @@ type Config struct {
 	BaseURL          string                    `yaml:"base_url" doc:"Address of the provider's API, up to and with its version, such as https://api.openai.com/v1."`
 	APIKey           config.Secret             `yaml:"api_key" doc:"The operator's key, sent as bearer token."`
 	ForwardClientKey bool                      `yaml:"forward_client_key" doc:"Send the client's own bearer token where there is no api_key."`
-	Kind             string                    `yaml:"kind" enum:"openai,azure" later:"azure" doc:"How the provider wants to be addressed."`
+	Kind             string                    `yaml:"kind" enum:"openai,azure" doc:"How the provider wants to be addressed: azure has api-key, api-version and deployments in the path."`
+	APIVersion       string                    `yaml:"api_version" doc:"With kind azure: the api-version; without it 2024-10-21, and none where base_url ends in /openai/v1."`
 	Headers          config.Map[config.Secret] `yaml:"headers" doc:"Headers added to each request."`
 	ConnectTimeout   config.Duration           `yaml:"connect_timeout" min:"1ms" doc:"For the connection, TLS included."`
 	FirstByteTimeout config.Duration           `yaml:"first_byte_timeout" min:"1ms" doc:"From the request until the reply's header."`
@@ -31,20 +32,37 @@ type RetryConfig struct {
 	Attempts int             `yaml:"attempts" min:"1" doc:"Attempts in all."`
 	Base     config.Duration `yaml:"base" min:"1ms" doc:"First wait; it doubles each time, with jitter."`
 	Max      config.Duration `yaml:"max" min:"1ms" doc:"Longest wait, except where the provider's Retry-After says more."`
+	Budget   float64         `yaml:"budget" min:"0" doc:"Further attempts as a share of the requests, over all models of the upstream; a few are always left."`
 }
 
 // SetDefaults sets what the file need not say.
 func (c *RetryConfig) SetDefaults() {
-	*c = RetryConfig{Attempts: 3, Base: config.Duration(250 * time.Millisecond), Max: config.Duration(8 * time.Second)}
+	*c = RetryConfig{Attempts: 3, Base: config.Duration(250 * time.Millisecond), Max: config.Duration(8 * time.Second), Budget: 0.2}
+}
+
+// maxBudget is more than any share that means something: a larger one is a percentage by mistake.
+const maxBudget = 10
+
+// Check reports what can't work.
+func (c *RetryConfig) Check(n *config.Node) {
+	if c.Budget > maxBudget {
+		n.Get("budget").Fail("want a share of the requests, such as 0.2 for a fifth, got %s", n.Get("budget").Text())
+	}
 }
 
 func (c *RetryConfig) policy() retry.Policy {
 	return retry.Policy{Attempts: c.Attempts, Base: time.Duration(c.Base), Max: time.Duration(c.Max)}
 }
 
+// The kinds of addresses.
+const (
+	kindOpenAI = "openai"
+	kindAzure  = "azure"
+)
+
 // SetDefaults sets what the file need not say.
 func (c *Config) SetDefaults() {
-	c.Kind = "openai"
+	c.Kind = kindOpenAI
 	c.ConnectTimeout = config.Duration(5 * time.Second)
 	c.FirstByteTimeout = config.Duration(120 * time.Second)
 	c.IdleTimeout = config.Duration(60 * time.Second)
@@ -68,6 +86,9 @@ func (c *Config) Check(n *config.Node) {
 		at.Fail("want an address without a query")
 	case u.User != nil:
 		at.Fail("want no user and password in the address: use api_key or headers")
+	}
+	if c.APIVersion != "" && c.Kind != kindAzure {
+		n.FailKey("api_version", "belongs to kind: azure")
 	}
 	if c.APIKey.Reveal() != "" && c.ForwardClientKey {
 		n.FailKey("forward_client_key", "has no effect beside api_key: take one of them away")

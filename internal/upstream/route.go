@@ -5,23 +5,23 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
-	"net/url"
-	"strings"
 
+	"github.com/toolgate/toolgate/internal/breaker"
 	"github.com/toolgate/toolgate/internal/chat"
 )
 
 // Route is one way to a model: an upstream and the model's name there.
 type Route struct {
-	client *Client
-	model  string // "" leaves the client's name
-	weight int
+	client  *Client
+	model   string // "" leaves the client's name
+	weight  int
+	breaker *breaker.Breaker
 }
 
 // NewRoute makes a route. An empty model leaves the name that the client sent. Among routes with a weight the first
 // one to be tried is drawn by it; those without are tried in order, after it.
 func NewRoute(c *Client, model string, weight int) Route {
-	return Route{client: c, model: model, weight: weight}
+	return Route{client: c, model: model, weight: weight, breaker: c.breakerOf(model)}
 }
 
 // Routes are the ways to one model, tried until one does not fail. Immutable.
@@ -98,13 +98,15 @@ func (r *Routes) Pass(ctx context.Context, p Pass) (*http.Response, error) {
 }
 
 func (r Route) pass(ctx context.Context, p Pass) (*http.Response, error) {
-	c := call{method: p.Method, header: p.Header, key: p.ClientKey, once: p.Once}
-	if c.url = r.client.chatURL; p.Path != "" {
-		c.url = r.client.address(p.Path, p.Query)
+	c := call{breaker: r.breaker, method: p.Method, header: p.Header, key: p.ClientKey, once: p.Once}
+	if p.Path == "" {
+		c.url = r.client.at.chatFor(r.target(p.Request))
+	} else {
+		c.url = r.client.at.below(p.Path, p.Query, r.target(p.Request))
 	}
 	if p.Request == nil {
 		c.body = chat.RawBody(p.Body)
-		return r.client.do(ctx, c)
+		return r.passOn(ctx, c)
 	}
 	e := p.Edits
 	if e.Set = r.withModel(p.Request, e.Set); e.Empty() {
@@ -112,18 +114,21 @@ func (r Route) pass(ctx context.Context, p Pass) (*http.Response, error) {
 	} else {
 		c.body = p.Request.Body(e)
 	}
-	return r.client.do(ctx, c)
+	return r.passOn(ctx, c)
 }
 
-// address is a path below base_url, with the client's own escaping.
-func (c *Client) address(path, query string) *url.URL {
-	u := *c.base
-	u.RawPath = strings.TrimRight(u.EscapedPath(), "/") + "/" + path
-	u.RawQuery = query
-	if plain, err := url.PathUnescape(u.RawPath); err == nil {
-		u.Path = plain
+// passOn makes a call whose reply the caller reads.
+func (r Route) passOn(ctx context.Context, c call) (*http.Response, error) {
+	resp, err := r.client.do(ctx, c)
+	if err != nil {
+		return nil, err
 	}
-	return &u
+	resp.Body = &passedBody{
+		ReadCloser: resp.Body,
+		end:        resp.end,
+		outcome:    func(err error) breaker.Outcome { return outcome(r.client.failure(ctx, err)) },
+	}
+	return resp.Response, nil
 }
 
 // try goes through the routes until one does not fail in a way that another may mend.

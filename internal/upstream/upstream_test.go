@@ -31,13 +31,25 @@ const answer = `{"id":"x","choices":[{"message":{"role":"assistant","content":"H
 // client is a client of a server, configured by more YAML.
 func client(t *testing.T, base, more string) *Client {
 	t.Helper()
+	return configuredAt(t, base+"/v1", more)
+}
+
+// configuredAt is a client of a whole base_url.
+func configuredAt(t *testing.T, base, more string) *Client {
+	t.Helper()
+	return configured(t, "base_url: "+base+"\n"+more, func(string, breaker.State) {})
+}
+
+// configured is a client of a whole configuration.
+func configured(t *testing.T, yaml string, onBreaker func(string, breaker.State)) *Client {
+	t.Helper()
 	c := &Config{}
-	f := config.Parse("u.yaml", ".", []byte("base_url: "+base+"/v1\n"+more), func(string) (string, bool) { return "", false })
+	f := config.Parse("u.yaml", ".", []byte(yaml), func(string) (string, bool) { return "", false })
 	f.Decode(c)
 	if p := f.Problems(); p != nil {
 		t.Fatal(p)
 	}
-	u, err := NewClient("up", c, NewMetrics(prometheus.NewRegistry()), func(string, breaker.State) {})
+	u, err := NewClient("up", c, NewMetrics(prometheus.NewRegistry()), onBreaker)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -497,7 +509,9 @@ func TestConfigRefuses(t *testing.T) {
 		{"{base_url: api.example.com}", "want an http or https address"},
 		{"{base_url: 'https://u:p@example.com'}", "no user and password"},
 		{"{base_url: 'https://example.com?x=1'}", "without a query"},
-		{"{base_url: 'https://example.com', kind: azure}", "not supported yet"},
+		{"{base_url: 'https://example.com', kind: azuer}", "did you mean \"azure\""},
+		{"{base_url: 'https://example.com', api_version: 2024-10-21}", "belongs to kind: azure"},
+		{"{base_url: 'https://example.com', retry: {budget: 20}}", "want a share of the requests"},
 		{"{base_url: 'https://example.com', api_key: x, forward_client_key: true}", "has no effect beside api_key"},
 		{"{base_url: 'https://example.com', retry: {attempts: 0}}", "attempts"},
 		{"{base_url: 'https://example.com', headers: {'a b': x}}", "is no header name"},
