@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -119,5 +120,139 @@ func TestModels(t *testing.T) {
 	b, _ := io.ReadAll(resp.Body)
 	if gjson.GetBytes(b, "data.0.id").String() != "own" {
 		t.Errorf("models = %s", b)
+	}
+}
+
+// said posts a request with so many turns of the model and gives what comes: a status from 400, or the text.
+func said(t *testing.T, s *httptest.Server, model, user string, turns int) string {
+	t.Helper()
+	body := `{"model":"` + model + `","messages":[{"role":"user","content":"` + user + `"}` + strings.Repeat(`,{"role":"assistant"}`, turns) + `]}`
+	status, _, reply := post(t, s, body)
+	if status >= 400 {
+		return strconv.Itoa(status)
+	}
+	return gjson.Get(reply, "choices.0.message.content").String()
+}
+
+func TestRepliesThatAreGivenSeveralTimes(t *testing.T) {
+	s := serve(t, `{replies: [{status: 429, error: x, times: 2}, {text: a}, {text: b, times: 2}], repeat: true}`)
+	var got []string
+	for range 7 {
+		got = append(got, said(t, s, "m", "x", 0))
+	}
+	if diff := cmp.Diff([]string{"429", "429", "a", "b", "b", "429", "429"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTurnsThatAreGivenSeveralTimesAreNotCounted(t *testing.T) {
+	s := serve(t, `
+conversations:
+  - when: fail
+    turns: [{status: 429, error: x, times: 1}, {text: first}, {status: 503, error: x, times: 2}, {text: second}]
+  - when: once
+    turns: [{text: seldom, times: 1}]
+  - turns: [{text: else}]
+`)
+	for i, c := range []struct {
+		user  string
+		turns int
+		want  string
+	}{
+		{"fail", 0, "429"},
+		{"fail", 0, "first"},
+		{"fail", 1, "503"},
+		{"fail", 1, "503"},
+		{"fail", 1, "second"},
+		{"fail", 2, "second"},
+		{"fail", 0, "first"},
+		{"once", 0, "seldom"},
+		{"once", 0, "else"},
+	} {
+		if got := said(t, s, "m", c.user, c.turns); got != c.want {
+			t.Errorf("request %d: got %s, want %s", i+1, got, c.want)
+		}
+	}
+}
+
+func TestConversationsByModel(t *testing.T) {
+	s := serve(t, `{conversations: [{model: ^slow-, turns: [{text: slow}]}, {when: hi, model: mini$, turns: [{text: mini}]}, {turns: [{text: any}]}]}`)
+	for _, c := range [][3]string{{"slow-1", "x", "slow"}, {"gpt-mini", "hi", "mini"}, {"gpt-mini", "x", "any"}, {"gpt", "hi", "any"}} {
+		if got := said(t, s, c[0], c[1], 0); got != c[2] {
+			t.Errorf("%s, %s: got %s, want %s", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+func TestRequestsAreTold(t *testing.T) {
+	script, err := Parse("script.yaml", []byte(`{refuse: [{member: seed}], replies: [{text: x}, {status: 503, error: y}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []Exchange
+	provider := NewServer(script)
+	provider.Seen = func(e Exchange) { got = append(got, e) }
+	s := httptest.NewServer(provider)
+	defer s.Close()
+	bodies := []string{asks, `{"model":"m","messages":[1],"seed":1}`, streams, asks, `{`}
+	for _, body := range bodies {
+		post(t, s, body)
+	}
+	want := []Exchange{{Place: "replies.0", Status: 200}, {Place: "refuse.0", Status: 400}, {Place: "replies.1", Status: 503}, {Status: 500}, {Status: 400}}
+	for i := range want {
+		want[i].Body = []byte(bodies[i])
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestARequestThatIsTooLargeIsRefused(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", io.LimitReader(endless{}, maxRequest+1))
+	w := httptest.NewRecorder()
+	NewServer(&Script{}).ServeHTTP(w, r)
+	if w.Code != http.StatusRequestEntityTooLarge {
+		t.Errorf("status = %d, want 413", w.Code)
+	}
+}
+
+type endless struct{}
+
+func (endless) Read(b []byte) (int, error) { return len(b), nil }
+
+func TestFaultsOfScripts(t *testing.T) {
+	for yaml, want := range map[string]string{
+		`replies: [{json: {}, raw: x}]`:                                  "raw: stands beside json: want one of json, events, raw and raw_base64",
+		`replies: [{json: {}, text: x}]`:                                 "text: has no effect beside json",
+		`replies: [{events: [], quirks: {}}]`:                            "quirks: has no effect beside events",
+		`replies: [{raw: x, comments: [x]}]`:                             "comments: has no effect beside raw",
+		`replies: [{raw_base64: "*"}]`:                                   "raw_base64: is no base64",
+		`replies: [{text: x, status: 600}]`:                              "status: want a status up to 599",
+		`replies: [{error: x}]`:                                          "error: goes with a status from 400, or with error_shape: inside_200",
+		`replies: [{error: x, status: 500, error_shape: inside_200}]`:    "error_shape: inside_200 goes with a status below 400",
+		`replies: [{text: x, error_shape: list}]`:                        "error_shape: goes with error",
+		`replies: [{status: 500, text: x}]`:                              "a status from 400 goes with error, not with text or calls",
+		`replies: [{text: x, headers: {"a b": x}}]`:                      "a b: is no header of HTTP",
+		`replies: [{text: x, headers: {a: "x\ny"}}]`:                     "a: is no header of HTTP",
+		`replies: [{text: x, content_type: "x\ny"}]`:                     "content_type: is no value of a header",
+		`replies: [{text: x, pieces: letters}]`:                          "pieces: want words, whole or a number of characters from 1",
+		`replies: [{text: x, pieces: 0}]`:                                "pieces: want words, whole or a number of characters from 1",
+		`replies: [{text: x, comments: ["a\nb"]}]`:                       "comments.0: want one line",
+		`replies: [{text: x, line_end: lfcr}]`:                           "line_end: want one of lf, crlf, cr",
+		`replies: [{text: x, stall: {after: 1}}]`:                        "stall: for is missing",
+		`replies: [{text: x, times: 0}]`:                                 "times: want 1 or more",
+		`replies: [{text: x, quirks: {index: one}}]`:                     "index: want one of zero, none, gap",
+		`replies: [{text: x, quirks: {index: zero, interleaved: true}}]`: "interleaved: goes with an index that tells the calls apart",
+		`{replies: [{text: x}], refuse: [{}]}`:                           "want one of member, together, tool_names_not",
+		`{replies: [{text: x}], refuse: [{member: a, context_over: 1}]}`: "want one of member, together, tool_names_not",
+		`{replies: [{text: x}], refuse: [{together: [a]}]}`:              "together: want two members or more",
+		`{replies: [{text: x}], refuse: [{tool_names_not: "("}]}`:        "tool_names_not: is no regular expression",
+		`{replies: [{text: x}], refuse: [{member: a, status: 200}]}`:     "status: want 400 or more",
+		`conversations: [{model: "(", turns: [{text: x}]}]`:              "model: is no regular expression",
+	} {
+		_, err := Parse("script.yaml", []byte(yaml))
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "script.yaml:1:") {
+			t.Errorf("%s\n got %v\nwant %s", yaml, err, want)
+		}
 	}
 }
