@@ -118,9 +118,13 @@ func withUpstreams(part string) string {
 var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 func TestYAMLInDocumentsIsTaken(t *testing.T) {
-	documents, err := filepath.Glob("../../*.md")
-	if err != nil {
-		t.Fatal(err)
+	var documents []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, files...)
 	}
 	found := 0
 	for _, document := range documents {
