@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 
 	"github.com/tidwall/gjson"
@@ -154,6 +155,17 @@ func (c *Chunk) readChoice() (failed bool) {
 
 // Shows says whether the delta holds anything that a client could show.
 func (c *Chunk) Shows() bool { return c.Text != "" || c.Reasoning || c.Rest }
+
+// WithText is the chunk with text in place of its own.
+func (c *Chunk) WithText(text string) (*Chunk, error) {
+	part := *c
+	part.Text, part.plain = text, false
+	raw, err := sjson.SetRawBytes([]byte(c.delta.Raw), "content", Quote(text))
+	part.delta = gjson.ParseBytes(raw)
+	choice, err2 := sjson.SetRawBytes([]byte(c.choice.Raw), "delta", raw)
+	part.choice = gjson.ParseBytes(choice)
+	return &part, errors.Join(err, err2)
+}
 
 // Envelope is what all chunks of one stream have in common.
 type Envelope struct {

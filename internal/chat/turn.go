@@ -294,7 +294,11 @@ func ToolMessage(id, content string) json.RawMessage {
 }
 
 // SystemMessage is a message of role system.
-func SystemMessage(text string) json.RawMessage {
-	b := append([]byte(`{"role":"system","content":`), Quote(text)...)
+func SystemMessage(text string) json.RawMessage { return Message("system", text) }
+
+// Message is a message of a role that has a text.
+func Message(role, text string) json.RawMessage {
+	b := append([]byte(`{"role":`), Quote(role)...)
+	b = append(append(b, `,"content":`...), Quote(text)...)
 	return append(b, '}')
 }

@@ -9,6 +9,7 @@ type Kind string
 const (
 	Timeout   Kind = "timeout"          // the run's clock
 	Exhausted Kind = "budget_exhausted" // a limit, with nothing to answer
+	Invalid   Kind = "invalid_answer"   // the answer never fitted the schema that the client asked for
 	Empty     Kind = "upstream_empty"   // the model wrote nothing at all
 	Upstream  Kind = "upstream"         // Err is an *upstream.Error
 	Gone      Kind = "canceled"         // the client left

@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/prompted"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/structured"
 	"github.com/toolgate/toolgate/internal/trace"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -27,9 +30,10 @@ type Model interface {
 // Stream shows a streamed run to its client as it goes. Its methods are called one after the other, from the goroutine
 // of the run.
 type Stream interface {
-	// Begin says that a turn begins. With direct, its text is the answer whatever follows. Otherwise text that mayCall
-	// can still turn out to be calls; it is held back until that is clear.
-	Begin(direct bool, mayCall func(text string) bool)
+	// Begin says that a turn begins. With direct, nothing of it is held until it is long enough. watch makes, for each
+	// reply to it, what takes in the pieces of its text and gives how many bytes from the beginning may be shown: the rest
+	// can still turn out to be calls.
+	Begin(direct bool, watch func() func(text string) int)
 	// Header is that of the provider's reply, before its first chunk. What is held of an earlier reply, which failed, is
 	// forgotten.
 	Header(upstream.Header)
@@ -39,7 +43,7 @@ type Stream interface {
 	Wait()
 	// Hide says that the turn was no answer: what the client has not seen of it stays unseen.
 	Hide()
-	// Visible says whether the client has seen any text of this turn.
+	// Visible says whether the client has seen anything of this turn.
 	Visible() bool
 	// Shown says whether the client has seen any text of the run.
 	Shown() bool
@@ -49,7 +53,10 @@ type Stream interface {
 type Run struct {
 	Request      *chat.Request
 	Model        Model
-	View         *registry.View // the tools that the model sees, none that the client declares
+	View         *registry.View     // the tools that the model sees, none that the client declares
+	Prompt       bool               // the model has no native calls: tools, calls and results are text
+	Format       *structured.Format // what the answer has to fit; nil without
+	FormatWay    FormatWay
 	Limits       budget.Limits
 	Price        budget.Price
 	Instructions json.RawMessage // a message before the client's; nil without
@@ -64,6 +71,16 @@ type Run struct {
 	Logger       *slog.Logger     // required
 	Now          func() time.Time // required
 }
+
+// FormatWay is how a model is asked for an answer that fits a schema.
+type FormatWay string
+
+// The ways. With Auto it is Native, and Tool on a route that refuses that.
+const (
+	Native FormatWay = "native" // response_format goes to the provider
+	Tool   FormatWay = "tool"   // it is taken out, and a tool is added whose call is the answer
+	Auto   FormatWay = "auto"
+)
 
 // Result is how a run ended. It is there beside an error too.
 type Result struct {
@@ -116,12 +133,23 @@ type state struct {
 	limit    Stop           // the limit that has been reached, "" before
 	bare     bool           // the next step is asked without tools
 	lastText string         // the newest text that the model wrote
-	texts    *prompted.Reader
+
+	texts   *prompted.Reader
+	said    string     // of a model that writes calls as text: its turn up to the end of the last one
+	answer  string     // name of the tool whose call is the answer, "" without
+	byTool  bool       // this turn was asked with that tool
+	results []resultAt // of tools, as they stand in after
 }
 
 func newState(r *Run, end time.Time) *state {
-	texts := prompted.New(r.View.Names(), r.Request.DeclaredNames())
-	return &state{Run: r, end: end, repeats: map[string]int{}, writes: map[string]int{}, texts: texts}
+	s := &state{Run: r, end: end, repeats: map[string]int{}, writes: map[string]int{}}
+	names := []iter.Seq[string]{r.View.Names(), r.Request.DeclaredNames()}
+	if r.Format != nil {
+		s.answer = s.answerName()
+		names = append(names, slices.Values([]string{s.answer}))
+	}
+	s.texts = prompted.New(names...)
+	return s
 }
 
 // steps goes from turn to turn until the run ends.
@@ -149,12 +177,29 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 	if ctx.Err() != nil { // during the last tool call, which ended well all the same
 		return nil, s.askFailed(ctx, context.Cause(ctx))
 	}
-	if s.Stream != nil {
-		s.Stream.Begin(forced, s.texts.MayBe)
+	answer, err := s.askOnce(ctx, forced)
+	if e, ok := errors.AsType[*upstream.Error](err); ok && ctx.Err() == nil && e.ContextTooLong() && s.shorten() {
+		answer, err = s.askOnce(ctx, forced)
 	}
-	a := upstream.Ask{Request: s.Request, Edits: s.edits(forced), Header: s.Header, ClientKey: s.ClientKey}
-	if s.Stream != nil {
-		a.OnHeader, a.OnChunk, a.OnWait, a.Shown = s.Stream.Header, s.Stream.Chunk, s.Stream.Wait, s.Stream.Visible
+	s.step++
+	if err != nil {
+		return nil, s.askFailed(ctx, err)
+	}
+	turn := answer.Turn
+	s.byTool = s.Format != nil && (answer.ByTool || s.formatByTool())
+	tokens := chat.ReadTokens(turn.Usage)
+	s.usage = chat.AddUsage(s.usage, turn.Usage)
+	s.tokens = chat.ReadTokens(s.usage)
+	s.cost += s.Price.Cost(tokens.Prompt, tokens.Completion, tokens.Cached)
+	s.result.Turn, s.result.Header = turn, answer.Header
+	return turn, nil
+}
+
+// askOnce makes a model call and records it.
+func (s *state) askOnce(ctx context.Context, forced bool) (*upstream.Answer, error) {
+	a, err := s.request(forced)
+	if err != nil {
+		return nil, err
 	}
 	start := s.Now()
 	step := trace.Step{Start: start.Sub(s.Record.Start)}
@@ -163,31 +208,60 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 		s.Stream.Wait() // what comes next, such as a tool, may take a while
 	}
 	step.Took = s.Now().Sub(start)
-	s.step++
 	if err != nil {
-		failure := s.askFailed(ctx, err)
-		step.Error = string(failure.Kind)
+		step.Error = string(s.askFailed(ctx, err).Kind)
 		if e, ok := errors.AsType[*upstream.Error](err); ok {
 			step.Upstream, step.Error = e.Upstream, string(e.Kind)
 			s.result.Header = e.Header
 		}
 		s.Record.Steps = append(s.Record.Steps, step)
-		return nil, failure
+		return nil, err
 	}
-	turn := answer.Turn
-	tokens := chat.ReadTokens(turn.Usage)
-	step.Upstream, step.Finish = answer.Upstream, turn.Finish
+	tokens := chat.ReadTokens(answer.Turn.Usage)
+	step.Upstream, step.Finish = answer.Upstream, answer.Turn.Finish
 	step.Prompt, step.Output = tokens.Prompt, tokens.Completion
 	s.Record.Steps = append(s.Record.Steps, step)
-	s.usage = chat.AddUsage(s.usage, turn.Usage)
-	s.tokens = chat.ReadTokens(s.usage)
-	s.cost += s.Price.Cost(tokens.Prompt, tokens.Completion, tokens.Cached)
-	s.result.Turn, s.result.Header = turn, answer.Header
-	return turn, nil
+	return answer, nil
+}
+
+// request is the next model call.
+func (s *state) request(forced bool) (upstream.Ask, error) {
+	a := upstream.Ask{Request: s.Request, Header: s.Header, ClientKey: s.ClientKey}
+	var err error
+	if a.Edits, err = s.edits(forced, s.formatByTool()); err != nil {
+		return a, err
+	}
+	if s.Format != nil && s.FormatWay == Auto && !s.formatByTool() {
+		other, err := s.edits(forced, true)
+		if err != nil {
+			return a, err
+		}
+		a.ByTool = &other
+	}
+	if s.Stream != nil {
+		s.Stream.Begin(forced, s.watch)
+		a.OnHeader, a.OnChunk, a.OnWait, a.Shown = s.Stream.Header, s.Stream.Chunk, s.Stream.Wait, s.Stream.Visible
+	}
+	return a, nil
+}
+
+// watch says how much of a reply's text may be shown as it comes.
+func (s *state) watch() func(string) int {
+	switch {
+	case s.Format != nil: // an answer is shown once it is checked
+		return func(string) int { return 0 }
+	case s.Prompt:
+		return s.texts.WatchFor().Add
+	}
+	return s.texts.Watch().Add
 }
 
 // askFailed sorts the failure of a model call: by the run's clock, by the client, or by the provider.
 func (s *state) askFailed(ctx context.Context, err error) *Error {
+	if own, ok := errors.AsType[*Error](err); ok {
+		s.result.Stop = Failed
+		return own
+	}
 	switch cause := context.Cause(ctx); {
 	case errors.Is(cause, errTime):
 		s.result.Stop = TimedOut
@@ -205,31 +279,51 @@ func (s *state) askFailed(ctx context.Context, err error) *Error {
 	return &Error{Kind: Upstream, Text: "the upstream failed", Err: err}
 }
 
-// edits are what the next request has beyond the client's.
-func (s *state) edits(forced bool) chat.Edits {
+// edits are what the next request has beyond the client's. With byTool the answer is asked for as a call.
+func (s *state) edits(forced, byTool bool) (chat.Edits, error) {
 	e := chat.Edits{Before: s.Instructions, After: s.after}
 	for _, p := range s.Defaults {
 		if p.Name != "tool_choice" || s.step == 0 && !forced {
 			e.Default = append(e.Default, p)
 		}
 	}
-	if s.bare {
-		e.Drop = []string{"tools", "tool_choice", "parallel_tool_calls"}
-		return e
+	if byTool {
+		e.Drop = append(e.Drop, "response_format")
 	}
-	e.Tools = s.View.Declarations()
+	if s.Prompt {
+		return s.promptEdits(e, forced, byTool)
+	}
+	choose := func(choice string) {
+		e.Set = append(e.Set, chat.Pair{Name: "tool_choice", Value: json.RawMessage(choice)})
+	}
 	switch {
-	case forced:
-		e.Set = append(e.Set, chat.Pair{Name: "tool_choice", Value: json.RawMessage(`"none"`)})
-	case s.step > 0 && (s.Request.ToolChoice == "required" || s.Request.ToolChoice == "named"):
-		e.Set = append(e.Set, chat.Pair{Name: "tool_choice", Value: json.RawMessage(`"auto"`)})
+	case s.bare && byTool:
+		e.Set = append(e.Set, chat.Pair{Name: "tools", Value: slices.Concat([]byte("["), s.Format.Declaration(s.answer), []byte("]"))})
+		choose(s.answerChoice())
+		return e, nil
+	case s.bare:
+		e.Drop = append(e.Drop, "tools", "tool_choice", "parallel_tool_calls")
+		return e, nil
+	case byTool:
+		e.Tools = s.withAnswer(s.View.Declarations())
+	default:
+		e.Tools = s.View.Declarations()
 	}
-	return e
+	switch {
+	case byTool && (forced || s.View.Len()+s.Request.ClientTools() == 0):
+		choose(s.answerChoice())
+	case forced:
+		choose(`"none"`)
+	case s.step > 0 && (s.Request.ToolChoice == "required" || s.Request.ToolChoice == "named"):
+		choose(`"auto"`)
+	}
+	return e, nil
 }
 
 // take decides what a turn is: an answer, or calls to be made before the model is asked again.
 func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again bool, err error) {
-	if err := s.readText(turn, forced); err != nil {
+	s.result.Content = nil
+	if err := s.readText(turn); err != nil {
 		return false, err
 	}
 	if strings.TrimSpace(turn.Text) != "" {
@@ -242,15 +336,17 @@ func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again b
 	items := s.sort(turn)
 	switch {
 	case turn.Finish == chat.FinishContentFilter || turn.Refusal != "":
-		return false, s.answer(Refused, turn.Finish)
+		return false, s.conclude(Refused, turn.Finish)
 	case turn.Finish == chat.FinishLength && cut(turn):
-		return false, s.answer(Length, chat.FinishLength)
+		return false, s.conclude(Length, chat.FinishLength)
 	case turn.Finish == chat.FinishLength && len(turn.Calls) == 0:
-		return false, s.answer(Length, chat.FinishLength)
+		return false, s.conclude(Length, chat.FinishLength)
 	case len(turn.Calls) == 0:
-		return false, s.answer(stop, chat.FinishStop)
+		return s.answered(turn, stop, forced)
 	case items.client > 0:
 		return false, s.handBack(ctx, items, forced)
+	case (forced || s.bare) && items.answer != nil:
+		return false, s.lastAnswer(items)
 	case s.bare:
 		s.record(items)
 		return false, s.bareAnswer(turn)
@@ -263,14 +359,19 @@ func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again b
 	return s.run(ctx, turn, items)
 }
 
-// readText reads a turn whose whole text is calls as one that has them. Where the model has no tools to call, or the
-// client has seen the text, it stays one.
-func (s *state) readText(turn *chat.Turn, forced bool) error {
-	if forced || s.bare || len(turn.Calls) > 0 || turn.Refusal != "" || turn.Finish == chat.FinishContentFilter ||
-		s.Request.ToolChoice == "none" || s.Stream != nil && s.Stream.Visible() {
+// readText reads calls that a turn has in its text. Of a model that has native calls, the whole text must be calls.
+func (s *state) readText(turn *chat.Turn) error {
+	if turn.Refusal != "" || turn.Finish == chat.FinishContentFilter {
 		return nil
 	}
-	calls := s.texts.Read(turn.Text)
+	if s.Prompt {
+		s.readPrompt(turn)
+		return nil
+	}
+	if len(turn.Calls) > 0 || s.Request.ToolChoice == "none" {
+		return nil
+	}
+	calls := s.texts.Read(prompted.AfterThoughts(turn.Text))
 	if calls == nil {
 		return nil
 	}
@@ -304,8 +405,8 @@ func cut(turn *chat.Turn) bool {
 	return !json.Valid([]byte(text))
 }
 
-// answer ends the run with the turn's text.
-func (s *state) answer(stop Stop, finish string) error {
+// conclude ends the run with the turn's text.
+func (s *state) conclude(stop Stop, finish string) error {
 	s.result.Stop, s.result.Finish = stop, finish
 	turn := s.result.Turn
 	if finish == "" || finish == chat.FinishToolCalls { // a refusal has no calls for the client
@@ -329,6 +430,10 @@ func (s *state) answer(stop Stop, finish string) error {
 // bareAnswer ends a run whose model called tools even where it had none.
 func (s *state) bareAnswer(turn *chat.Turn) error {
 	s.result.Stop, s.result.Finish = s.reached(), chat.FinishStop
+	if s.Format != nil {
+		_, err := s.answered(turn, s.reached(), true)
+		return err
+	}
 	if strings.TrimSpace(turn.Text) == "" {
 		return s.exhausted()
 	}

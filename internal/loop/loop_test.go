@@ -33,6 +33,8 @@ type world struct {
 	tools map[string]func(context.Context, tool.Call) (tool.Result, error)
 	turns []func(context.Context, upstream.Ask) (*chat.Turn, error)
 
+	byTool bool // the model's route takes no schema beside tools
+
 	mu   sync.Mutex
 	log  []string // what ran, in order
 	asks []upstream.Ask
@@ -59,7 +61,7 @@ func (w *world) Ask(ctx context.Context, a upstream.Ask) (*upstream.Answer, erro
 	if err != nil {
 		return nil, err
 	}
-	return &upstream.Answer{Turn: turn, Upstream: "up"}, nil
+	return &upstream.Answer{Turn: turn, Upstream: "up", ByTool: w.byTool}, nil
 }
 
 // says adds a turn: a text, and calls as "name arguments".
@@ -113,6 +115,11 @@ peek: {description: Peek., fake: x, timeout: 1h}
 pay: {description: Pay., effect: write, fake: x, timeout: 1h, parameters: {n: {type: integer, optional: true}}}
 close: {description: Close., final: true, fake: x}
 `
+
+// returns makes a tool's result.
+func (w *world) returns(name, text string) {
+	w.tools[name] = func(context.Context, tool.Call) (tool.Result, error) { return tool.Result{Text: text}, nil }
+}
 
 // run makes a run of the world with limits on the request's tools.
 func (w *world) run(ctx context.Context, limits budget.Limits) (*Result, *trace.Run, error) {
@@ -475,7 +482,6 @@ func TestRunReadsCallsOutOfText(t *testing.T) {
 		{"the model must not call", written, "stop", "none", budget.Default(), 0},
 		{"a refused answer", written, "content_filter", "auto", budget.Default(), 0},
 		{"cut", `<tool_call>{"name":"look","arguments":{"id":1`, "length", "auto", budget.Default(), 0},
-		{"the last step", written, "stop", "auto", with(func(l *budget.Limits) { l.Steps = 1 }), 0},
 		{"no such tool", `<tool_call>{"name":"other","arguments":{}}</tool_call>`, "stop", "auto", budget.Default(), 0},
 		{"an answer about it", "Write " + written, "stop", "auto", budget.Default(), 0},
 	} {

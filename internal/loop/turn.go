@@ -26,6 +26,7 @@ type item struct {
 	call   chat.Call
 	id     string // unique in the conversation
 	client bool   // of the client's own tools
+	answer bool   // it is the answer, as the client's schema wants it
 	seen   registry.Observation
 	start  time.Time
 	took   time.Duration
@@ -43,7 +44,8 @@ const (
 
 type items struct {
 	list   []*item
-	client int // how many are the client's
+	client int   // how many are the client's
+	answer *item // the call that is the answer; one that fits, where there are several
 }
 
 // sort reads the calls of a turn and tells the client's from the gateway's.
@@ -57,6 +59,17 @@ func (s *state) sort(turn *chat.Turn) items {
 			it.Prepared = registry.Prepared{Name: name, Echo: argumentsText(c.Arguments)}
 		} else {
 			it.Prepared = s.View.Prepare(c.Name, c.Arguments)
+		}
+		switch {
+		case it.client:
+		case s.byTool && registry.NormalizeName(c.Name, func(n string) bool { return n == s.answer }) == s.answer:
+			it.answer, it.Name = true, s.answer
+			s.readAnswer(it)
+			if all.answer == nil || all.answer.state == refused {
+				all.answer = it
+			}
+		case s.isUnreadable(c):
+			it.refuse(s.View.Refuse(registry.InvalidArguments, unreadable))
 		}
 		it.id = s.uniqueID(c.ID, i, it.Name+"\x00"+it.Canonical)
 		all.list = append(all.list, it)
@@ -103,16 +116,31 @@ func (s *state) uniqueID(id string, index int, what string) string {
 // run makes the calls of a turn that are the gateway's, and says whether the model is to be asked again.
 func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, error) {
 	if s.Limits.OnExhausted != budget.Answer && s.step >= s.Limits.Steps {
+		if all.answer != nil {
+			return false, s.lastAnswer(all)
+		}
 		s.record(all)
 		return false, s.ends(MaxSteps)
 	}
 	limit := s.admit(all)
 	if limit != "" && s.Limits.OnExhausted != budget.Answer {
+		s.limit = limit
+		if all.answer != nil {
+			return false, s.lastAnswer(all)
+		}
 		s.record(all)
 		return false, s.ends(limit)
 	}
 	s.limit = limit
 	final, err := s.execute(ctx, all)
+	if err == nil && final != nil && !s.fits(final) {
+		for _, it := range all.list {
+			if it.state == waiting {
+				it.refuse(s.View.Refuse(registry.Skipped, "not run, as the call before it was meant to end the conversation; call it again if it is needed"))
+			}
+		}
+		final = nil
+	}
 	s.record(all)
 	if err != nil {
 		return false, err
@@ -128,7 +156,7 @@ func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, erro
 // finish ends the run with the result of a final tool.
 func (s *state) finish(final *item, turn *chat.Turn) {
 	s.result.Stop, s.result.Finish = Final, chat.FinishStop
-	if final.Tool.Ending == tool.Handoff {
+	if !final.answer && final.Tool.Ending == tool.Handoff {
 		s.result.Stop = Handoff
 	}
 	switch {
@@ -145,7 +173,7 @@ func (s *state) finish(final *item, turn *chat.Turn) {
 func (s *state) admit(all items) Stop {
 	limit := s.spent()
 	for _, it := range all.list {
-		if it.client {
+		if it.client || it.answer {
 			continue
 		}
 		key := it.Name + "\x00" + it.Canonical
@@ -166,7 +194,7 @@ func (s *state) admit(all items) Stop {
 				limit = RepeatedCalls
 			}
 			it.refuse(s.View.Refuse(registry.RepeatedCall, it.Name+" has been called with these arguments before; calling it again does not change its result"))
-		case it.Refusal != nil:
+		case it.Refusal != nil && it.state == waiting:
 			it.refuse(*it.Refusal)
 		}
 	}
@@ -187,7 +215,9 @@ func (s *state) spent() Stop {
 func (it *item) refuse(o registry.Observation) { it.seen, it.state = o, refused }
 
 // alone says whether a call waits for all before it and holds those after it.
-func (it *item) alone() bool { return it.Tool.Effect == tool.Write || it.Tool.Ending != tool.NoEnding }
+func (it *item) alone() bool {
+	return it.answer || it.Tool.Effect == tool.Write || it.Tool.Ending != tool.NoEnding
+}
 
 // execute runs what may run, in order: neighbouring reads side by side, writes and final calls alone. It gives the
 // final call that ended the turn, nil without one.
@@ -202,6 +232,10 @@ func (s *state) execute(ctx context.Context, all items) (*item, error) {
 		i += batch.skip
 		if len(batch.items) == 0 {
 			continue
+		}
+		if it := batch.items[0]; it.answer { // it costs no time
+			it.state = ran
+			return it, nil
 		}
 		if ctx.Err() != nil || reads.Err() != nil {
 			return nil, s.interrupted(ctx, all, batch.items[0])
@@ -349,6 +383,9 @@ func (s *state) record(all items) {
 			c.Arguments, c.Result = it.Echo, it.seen.Text
 		}
 		s.Record.Calls = append(s.Record.Calls, c)
+		if it.answer { // it is no tool of the registry's
+			continue
+		}
 		seen := it.seen
 		if it.state == waiting || it.stop != nil && it.state == ran {
 			seen.Class = c.Outcome
@@ -359,6 +396,9 @@ func (s *state) record(all items) {
 
 // remember puts a turn and its results behind the conversation.
 func (s *state) remember(turn *chat.Turn, all items) error {
+	if s.Prompt {
+		return s.rememberText(turn, all)
+	}
 	mends := make([]chat.Mend, len(all.list))
 	for i, it := range all.list {
 		mends[i] = chat.Mend{ID: it.id, Name: it.Name, Arguments: it.Echo}
@@ -370,7 +410,7 @@ func (s *state) remember(turn *chat.Turn, all items) error {
 	}
 	s.after = append(s.after, echo)
 	for _, it := range all.list {
-		s.after = append(s.after, chat.ToolMessage(it.id, it.seen.Text))
+		s.addResult(resultAt{id: it.id, texts: []string{it.seen.Text}})
 	}
 	return nil
 }

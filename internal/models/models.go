@@ -23,8 +23,8 @@ type Config struct {
 	Tools        *[]string                `yaml:"tools" doc:"Names or globs, -name takes away; [] is pure pass-through. Without it all."`
 	Instructions string                   `yaml:"instructions" doc:"A system message put before the client's."`
 	Defaults     config.Map[*config.Node] `yaml:"defaults" doc:"Request fields used where the client sent none."`
-	ToolCalling  string                   `yaml:"tool_calling" enum:"native,prompt" later:"prompt" doc:"How the model is told of tools."`
-	Structured   string                   `yaml:"structured" enum:"auto,native,tool" later:"tool" doc:"How response_format json_schema reaches the model."`
+	ToolCalling  string                   `yaml:"tool_calling" enum:"native,prompt" doc:"native: tools go to the provider as such. prompt: for models without native calls, tools are described in the system message and calls are read from text."`
+	Structured   string                   `yaml:"structured" enum:"auto,native,tool" doc:"How response_format json_schema reaches the model. native: as it is. tool: as a tool whose call is the answer. auto: native, and tool where the provider refuses a schema beside tools."`
 	Budget       budget.Config            `yaml:"budget" doc:"Overrides of the budget."`
 	Price        budget.Price             `yaml:"price" doc:"Per million tokens, for cost metrics and max_cost."`
 }
@@ -93,6 +93,8 @@ type Model struct {
 	Label        string // for metrics: the name, or "other" of Any
 	Routes       *upstream.Routes
 	Tools        globs.List
+	Prompt       bool            // it has no native calls
+	Structured   string          // auto, native or tool
 	Instructions json.RawMessage // a message; nil without
 	Defaults     []chat.Pair
 	Limits       budget.Limits
@@ -101,7 +103,10 @@ type Model struct {
 
 // New makes a model of a checked configuration.
 func New(name string, c *Config, upstreams map[string]*upstream.Client, limits budget.Limits) *Model {
-	m := &Model{Name: name, Label: name, Limits: c.Budget.Over(limits), Price: c.Price}
+	m := &Model{
+		Name: name, Label: name, Limits: c.Budget.Over(limits), Price: c.Price,
+		Prompt: c.ToolCalling == "prompt", Structured: c.Structured,
+	}
 	if name == Any {
 		m.Label = "other"
 	}

@@ -51,7 +51,8 @@ func TestCheck(t *testing.T) {
 		{"{routes: [{upstream: openai, weight: -1}]}", "weight"},
 		{"{upstream: openai, tools: [\"[\"]}", "tools"},
 		{"{upstream: openai, defaults: {stream: true}}", "stream is the client's or the gateway's to set"},
-		{"{upstream: openai, tool_calling: prompt}", "not supported yet"},
+		{"{upstream: openai, tool_calling: prompt, structured: tool}", ""},
+		{"{upstream: openai, tool_calling: text}", "tool_calling"},
 	} {
 		_, problems := read(t, tt.yaml)
 		if (tt.want == "") != (problems == "") || !strings.Contains(problems, tt.want) {

@@ -53,25 +53,27 @@ func (r *Reader) Find(text string) Found {
 		return Found{Before: Answer(text), Said: text}
 	}
 	f.Before = Answer(openedFence.ReplaceAllString(f.Before, ""))
-	f.Said = text[:end]
+	f.Said = strings.TrimRight(text[:end], blanks)
 	return f
 }
 
 // openedFence is the opening of a code fence that had the calls in it.
 var openedFence = regexp.MustCompile("```[a-z_]*\\s*$")
 
+// The marks of thoughts, as Qwen, DeepSeek and others write them.
+const thoughtsOpen, thoughtsClose = "<think>", "</think>"
+
 // thoughts is where the text behind a model's thoughts begins, which servers without a parser for them leave in the
 // text. Thoughts that have no end are all of it.
 func thoughts(text string) int {
-	const open, closing = "<think>", "</think>"
-	end := strings.Index(text, closing)
-	switch begun := strings.HasPrefix(strings.TrimSpace(text), open); {
+	end := strings.Index(text, thoughtsClose)
+	switch begun := strings.HasPrefix(strings.TrimLeft(text, blanks), thoughtsOpen); {
 	case begun && end < 0:
 		return len(text)
 	case end < 0, !begun && strings.Contains(text[:end], tagOpen): // the end of thoughts is part of an argument
 		return 0
 	}
-	return end + len(closing)
+	return end + len(thoughtsClose)
 }
 
 // AfterThoughts is the text behind a model's thoughts.
@@ -109,7 +111,7 @@ func (r *Reader) callsAt(text string) (calls []call, rest string) {
 		if !ok {
 			return nil, ""
 		}
-		body = strings.TrimLeft(body, " \t\r\n")
+		body = strings.TrimLeft(body, blanks)
 		if formAt(body) != nil {
 			calls, rest = r.callsAt(body)
 		} else {
@@ -161,13 +163,16 @@ var strays = []string{responseOpen, responseClose, tagClose, "</tools>"}
 
 var withoutStrays = strings.NewReplacer(responseOpen, "", responseClose, "", tagClose, "", "</tools>", "")
 
-// Answer is a text without marks that are no part of an answer.
-func Answer(text string) string { return withoutStrays.Replace(trimTokens(text)) }
+// Answer is a text without marks that are no part of an answer. Thoughts in front stay as they are.
+func Answer(text string) string {
+	at := thoughts(text)
+	return text[:at] + withoutStrays.Replace(trimTokens(text[at:]))
+}
 
 // trimTokens takes special tokens off the end of a turn, and leaves the blanks before them.
 func trimTokens(text string) string {
 	for {
-		bare := strings.TrimRight(text, " \t\r\n")
+		bare := strings.TrimRight(text, blanks)
 		shorter := bare
 		for _, t := range endTokens {
 			shorter = strings.TrimSuffix(shorter, t)

@@ -12,6 +12,8 @@ import (
 	"github.com/toolgate/toolgate/internal/chat"
 )
 
+const blanks = " \t\r\n"
+
 // form is a way in which a family of models writes calls behind a mark. read reads what follows open, and gives what
 // follows the calls. closing ends what can't be read.
 type form struct {
@@ -64,7 +66,7 @@ var endTokens = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<
 // trimEnd takes blanks and special tokens off the end of a turn.
 func trimEnd(text string) string {
 	for was := ""; was != text; {
-		was, text = text, strings.TrimRight(text, " \t\r\n")
+		was, text = text, strings.TrimRight(text, blanks)
 		for _, t := range endTokens {
 			text = strings.TrimSuffix(text, t)
 		}
@@ -93,7 +95,7 @@ var errNoCall = errors.New("this is no call")
 // after takes a closing mark off the beginning of text. The last one of a turn may be missing: servers cut it off as a
 // stop word.
 func after(text, closing string) string {
-	text = strings.TrimLeft(text, " \t\r\n")
+	text = strings.TrimLeft(text, blanks)
 	return strings.TrimPrefix(text, closing)
 }
 
@@ -107,7 +109,7 @@ func some(calls []call, err error) error {
 
 // tagged reads what stands in one tool_call.
 func tagged(text string) (calls []call, rest string, err error) {
-	text = strings.TrimLeft(text, " \t\r\n")
+	text = strings.TrimLeft(text, blanks)
 	switch {
 	case strings.HasPrefix(text, "<function="):
 		calls, rest, err = functionTag(text[len("<function="):])
@@ -144,8 +146,8 @@ func llama(text string) ([]call, string, error) {
 
 // mistral reads the calls behind one mark: a list, or a name and its arguments.
 func mistral(text string) ([]call, string, error) {
-	text = strings.TrimLeft(text, " \t\r\n")
-	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") && strings.HasPrefix(strings.TrimLeft(text[1:], " \t\r\n"), "{") {
+	text = strings.TrimLeft(text, blanks)
+	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") && strings.HasPrefix(strings.TrimLeft(text[1:], blanks), "{") {
 		calls, rest, err := leading(text, "", false)
 		return calls, rest, some(calls, err)
 	}
@@ -179,7 +181,7 @@ func functionTag(text string) ([]call, string, error) {
 		return nil, "", errNoCall
 	}
 	name = strings.Trim(name, ` "'`)
-	body = strings.TrimLeft(body, " \t\r\n")
+	body = strings.TrimLeft(body, blanks)
 	if strings.HasPrefix(body, "{") {
 		calls, rest, err := named(name, body)
 		return calls, after(rest, "</function>"), err
@@ -198,7 +200,7 @@ var (
 func parameters(name, text, closing string, tag *regexp.Regexp) ([]call, string, error) {
 	var names, values []string
 	for {
-		text = strings.TrimLeft(text, " \t\r\n")
+		text = strings.TrimLeft(text, blanks)
 		if rest, ok := strings.CutPrefix(text, closing); ok {
 			text = rest
 			break
@@ -262,7 +264,7 @@ func argumentTags(text string) ([]call, string, error) {
 		if key, body, ok = strings.Cut(body, "</arg_key>"); !ok {
 			return nil, "", errNoCall
 		}
-		if body, ok = strings.CutPrefix(strings.TrimLeft(body, " \t\r\n"), "<arg_value>"); !ok {
+		if body, ok = strings.CutPrefix(strings.TrimLeft(body, blanks), "<arg_value>"); !ok {
 			return nil, "", errNoCall
 		}
 		if value, body, ok = strings.Cut(body, "</arg_value>"); !ok {
@@ -278,7 +280,7 @@ func argumentTags(text string) ([]call, string, error) {
 func invokes(closing string) func(string) ([]call, string, error) {
 	return func(text string) (all []call, rest string, err error) {
 		for {
-			text = strings.TrimLeft(text, " \t\r\n")
+			text = strings.TrimLeft(text, blanks)
 			m := invokeTag.FindStringSubmatch(text)
 			if m == nil {
 				return all, after(text, closing), some(all, nil)
@@ -298,7 +300,7 @@ func invokes(closing string) func(string) ([]call, string, error) {
 
 // seed reads Seed-OSS's form, which is that of Qwen-Coder in its own tags.
 func seed(text string) ([]call, string, error) {
-	body, ok := strings.CutPrefix(strings.TrimLeft(text, " \t\r\n"), "<function=")
+	body, ok := strings.CutPrefix(strings.TrimLeft(text, blanks), "<function=")
 	if !ok {
 		return nil, "", errNoCall
 	}
@@ -310,7 +312,7 @@ func seed(text string) ([]call, string, error) {
 func deepSeek(text string) (all []call, rest string, err error) {
 	const begin, end, sep = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"
 	for {
-		body, ok := strings.CutPrefix(strings.TrimLeft(text, " \t\r\n"), begin)
+		body, ok := strings.CutPrefix(strings.TrimLeft(text, blanks), begin)
 		if !ok {
 			return all, after(text, "<｜tool▁calls▁end｜>"), some(all, nil)
 		}
@@ -333,7 +335,7 @@ func deepSeek(text string) (all []call, rest string, err error) {
 func kimi(text string) (all []call, rest string, err error) {
 	const begin, end, sep = "<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"
 	for {
-		body, ok := strings.CutPrefix(strings.TrimLeft(text, " \t\r\n"), begin)
+		body, ok := strings.CutPrefix(strings.TrimLeft(text, blanks), begin)
 		if !ok {
 			return all, after(text, "<|tool_calls_section_end|>"), some(all, nil)
 		}
@@ -366,9 +368,9 @@ func harmony(text string) ([]call, string, error) {
 // what follows them.
 func leading(text, sep string, strict bool) (calls []call, rest string, err error) {
 	for {
-		text = strings.TrimSpace(text)
+		text = strings.TrimLeft(text, blanks)
 		if sep != "" && len(calls) > 0 {
-			text = strings.TrimSpace(strings.TrimPrefix(text, sep))
+			text = strings.TrimLeft(strings.TrimPrefix(text, sep), blanks)
 		}
 		if text == "" || text[0] != '{' && (text[0] != '[' || len(calls) > 0) {
 			return calls, text, nil

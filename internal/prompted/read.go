@@ -108,7 +108,7 @@ func whole(text string) (all []call) {
 
 // MayBe says whether a text that begins so can turn out to be one that Read reads. Where it is false for a text, it is
 // so for every text that begins with it. It looks at the beginning alone.
-func (r *Reader) MayBe(text string) bool { return r.mayBegin(strings.TrimLeft(text, " \t\r\n")) }
+func (r *Reader) MayBe(text string) bool { return r.mayBegin(strings.TrimLeft(text, blanks)) }
 
 // mayBegin is MayBe of a text whose calls begin with its first character.
 func (r *Reader) mayBegin(text string) bool {
@@ -126,7 +126,7 @@ func (r *Reader) mayBegin(text string) bool {
 	if !named {
 		return begins(fenceNames, name)
 	}
-	body = strings.TrimLeft(body, " \t\r\n")
+	body = strings.TrimLeft(body, blanks)
 	return slices.Contains(fenceNames, name) && (mayMark(body) || r.mayBeJSON(body))
 }
 
@@ -142,7 +142,7 @@ func mayMark(text string) bool {
 
 // mayBeJSON is mayBegin for what has no mark before it.
 func (r *Reader) mayBeJSON(text string) bool {
-	s := scanner{strings.TrimLeft(text, " \t\r\n")}
+	s := scanner{strings.TrimLeft(text, blanks)}
 	s.skip('[')
 	if s.left == "" {
 		return true
@@ -183,7 +183,7 @@ func (s *scanner) skip(c byte) bool {
 	if s.left == "" || s.left[0] != c {
 		return false
 	}
-	s.left = strings.TrimLeft(s.left[1:], " \t\r\n")
+	s.left = strings.TrimLeft(s.left[1:], blanks)
 	return true
 }
 
@@ -200,7 +200,7 @@ func (s *scanner) word() (word string, whole bool) {
 	if end < 0 {
 		return s.left, false
 	}
-	word, s.left = s.left[:end+2], strings.TrimLeft(s.left[end+2:], " \t\r\n")
+	word, s.left = s.left[:end+2], strings.TrimLeft(s.left[end+2:], blanks)
 	return word, true
 }
 

@@ -5,25 +5,27 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/toolgate/toolgate/internal/chat"
 )
 
 var known = New(slices.Values([]string{"get_weather", "get_time", "cep"}))
 
 // said is calls as "name arguments", parted by a bar.
-func said(t *testing.T, text string) string {
+func said(t *testing.T, calls []chat.Call) string {
 	t.Helper()
 	var all []string
-	for _, c := range known.Read(text) {
+	for _, c := range calls {
 		var raw struct {
 			Type     string
 			Function struct{ Name, Arguments string }
 		}
 		var arguments string
 		if err := json.Unmarshal(c.Arguments, &arguments); err != nil {
-			t.Fatalf("%s: the arguments are no string: %s", text, c.Arguments)
+			t.Fatalf("the arguments are no string: %s", c.Arguments)
 		}
 		if err := json.Unmarshal(c.Raw, &raw); err != nil || raw.Type != "function" || raw.Function.Name != c.Name || raw.Function.Arguments != arguments {
-			t.Fatalf("%s: the call %s is another one than %s %s (%v)", text, c.Raw, c.Name, arguments, err)
+			t.Fatalf("the call %s is another one than %s %s (%v)", c.Raw, c.Name, arguments, err)
 		}
 		all = append(all, c.Name+" "+arguments)
 	}
@@ -55,7 +57,7 @@ var readable = []struct{ name, text, want string }{
 
 func TestRead(t *testing.T) {
 	for _, tt := range readable {
-		if got := said(t, tt.text); got != tt.want {
+		if got := said(t, known.Read(tt.text)); got != tt.want {
 			t.Errorf("%s: %q reads as %q, want %q", tt.name, tt.text, got, tt.want)
 		}
 	}

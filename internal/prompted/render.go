@@ -71,13 +71,7 @@ func Results(results ...string) json.RawMessage {
 	for i, r := range results {
 		texts[i] = responseOpen + "\n" + strings.ReplaceAll(r, responseClose[:len(responseClose)-1], `<\/tool_response`) + "\n" + responseClose
 	}
-	return message("user", strings.Join(texts, "\n"))
-}
-
-func message(role, content string) json.RawMessage {
-	b := append([]byte(`{"role":`), chat.Quote(role)...)
-	b = append(append(b, `,"content":`...), chat.Quote(content)...)
-	return append(b, '}')
+	return chat.Message("user", strings.Join(texts, "\n"))
 }
 
 // Turn is an assistant's message with text in place of its content and calls. Its other fields stay.
@@ -130,7 +124,7 @@ func Messages(messages json.RawMessage, before, behind string) (json.RawMessage,
 	})
 	flush()
 	if text := texts(before, behind); text != "" {
-		out = append([]json.RawMessage{message("system", text)}, out...)
+		out = append([]json.RawMessage{chat.SystemMessage(text)}, out...)
 	}
 	list := append([]byte{'['}, bytes.Join(raws(out), []byte(","))...)
 	return append(list, ']'), failed

@@ -2,47 +2,13 @@ package prompted
 
 import "strings"
 
-// Watch follows the text of one turn as it comes, and says how much of it may be shown.
-type Watch interface {
-	// Add takes in the next piece of the text. It gives how many bytes of all of it, from its beginning, can be no part
-	// of calls, whatever follows. That never becomes less.
-	Add(text string) int
-}
-
-// Watch is for a text that Read is going to read: all of it is calls, or nothing is.
-func (r *Reader) Watch() Watch { return &headWatch{reader: r} }
-
-// WatchFor is for a text that Find is going to read: what stands before calls may be shown.
-func (r *Reader) WatchFor() Watch { return &partWatch{reader: r} }
-
-// headWatch looks at the beginning of a text.
-type headWatch struct {
+// Watch follows the text of one reply as it comes, and says how much of it may be shown. Thoughts in front always may.
+type Watch struct {
 	reader *Reader
-	head   []byte
-	size   int
-	clear  bool // it is an answer
-}
-
-func (w *headWatch) Add(text string) int {
-	w.size += len(text)
-	if w.clear {
-		return w.size
-	}
-	if len(w.head) <= 4*looked { // blanks in front may be many
-		w.head = append(w.head, text...)
-	}
-	if w.reader.MayBe(string(w.head)) {
-		return 0
-	}
-	w.clear, w.head = true, nil
-	return w.size
-}
-
-// partWatch goes through a text from its safe beginning to the next place where calls may begin.
-type partWatch struct {
-	reader *Reader
+	whole  bool // calls are all of the text behind the thoughts, or there are none
 	safe   int
-	tail   string // behind it
+	tail   string // what came behind it, while that matters
+	size   int
 	state  watchState
 }
 
@@ -52,20 +18,40 @@ const (
 	beginning watchState = iota // it may begin with thoughts
 	thinking
 	reading
+	waiting // only the end of the text can tell
+	free    // it is an answer
 	stopped // calls have begun, or what can't be told from them
 )
 
-func (w *partWatch) Add(text string) int {
-	if w.state == stopped {
+// Watch is for a text that Read is going to read.
+func (r *Reader) Watch() *Watch { return &Watch{reader: r, whole: true} }
+
+// WatchFor is for a text that Find is going to read: what stands before calls may be shown.
+func (r *Reader) WatchFor() *Watch { return &Watch{reader: r} }
+
+// Add takes in the next piece of the text. It gives how many bytes of all of it, from its beginning, can be no part of
+// calls, whatever follows. That never becomes less.
+func (w *Watch) Add(text string) int {
+	w.size += len(text)
+	switch w.state {
+	case free:
+		w.safe = w.size
 		return w.safe
+	case waiting:
+		if w.size-w.safe > longest {
+			w.state, w.safe = free, w.size
+		}
+		return w.safe
+	case stopped:
+		return w.safe
+	case beginning, thinking, reading:
 	}
 	w.tail += text
 	if w.state == beginning {
-		const open = "<think>"
-		switch t := strings.TrimLeft(w.tail, " \t\r\n"); {
-		case strings.HasPrefix(t, open):
+		switch t := strings.TrimLeft(w.tail, blanks); {
+		case strings.HasPrefix(t, thoughtsOpen):
 			w.state = thinking
-		case strings.HasPrefix(open, t):
+		case strings.HasPrefix(thoughtsOpen, t):
 			return w.safe
 		default:
 			w.state = reading
@@ -74,21 +60,28 @@ func (w *partWatch) Add(text string) int {
 	if w.state == thinking {
 		w.think()
 	}
-	if w.state == reading {
-		w.read()
+	switch {
+	case w.state == reading && w.whole:
+		w.head()
+	case w.state == reading:
+		w.parts()
 	}
 	return w.safe
 }
 
-// think shows thoughts up to their end, which may be in pieces.
-func (w *partWatch) think() {
-	const closing = "</think>"
-	if i := strings.Index(w.tail, closing); i >= 0 {
-		w.show(i + len(closing))
+func (w *Watch) show(n int) {
+	w.safe += n
+	w.tail = w.tail[n:]
+}
+
+// think shows thoughts up to their end, which may come in pieces.
+func (w *Watch) think() {
+	if i := strings.Index(w.tail, thoughtsClose); i >= 0 {
+		w.show(i + len(thoughtsClose))
 		w.state = reading
 		return
 	}
-	w.show(len(w.tail) - partial(w.tail, closing))
+	w.show(len(w.tail) - partial(w.tail, thoughtsClose))
 }
 
 // partial is how many bytes at the end of text may be the beginning of mark.
@@ -101,12 +94,18 @@ func partial(text, mark string) int {
 	return 0
 }
 
-func (w *partWatch) show(n int) {
-	w.safe += n
-	w.tail = w.tail[n:]
+// head shows nothing until it is clear that the text is an answer, and then all of it.
+func (w *Watch) head() {
+	switch {
+	case len(w.tail) > longest || !w.reader.MayBe(w.tail):
+		w.state, w.safe, w.tail = free, w.size, ""
+	case len(strings.TrimLeft(w.tail, blanks)) > looked:
+		w.state, w.tail = waiting, ""
+	}
 }
 
-func (w *partWatch) read() {
+// parts shows what comes before the next place where calls may begin.
+func (w *Watch) parts() {
 	for {
 		i := strings.IndexAny(w.tail, starts)
 		if i < 0 {
@@ -125,18 +124,15 @@ func (w *partWatch) read() {
 }
 
 // begins says whether calls, or a mark that is no part of an answer, may begin here.
-func (w *partWatch) begins() bool {
+func (w *Watch) begins() bool {
 	if w.reader.mayBegin(w.tail) {
 		return true
 	}
-	for _, mark := range strays {
-		if strings.HasPrefix(w.tail, mark) || strings.HasPrefix(mark, w.tail) {
-			return true
-		}
-	}
-	for _, mark := range endTokens {
-		if strings.HasPrefix(w.tail, mark) || strings.HasPrefix(mark, w.tail) {
-			return true
+	for _, marks := range [][]string{strays, endTokens} {
+		for _, mark := range marks {
+			if strings.HasPrefix(w.tail, mark) || strings.HasPrefix(mark, w.tail) {
+				return true
+			}
 		}
 	}
 	return false

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/structured"
 	"github.com/toolgate/toolgate/internal/trace"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -39,7 +41,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set(trace.Header, record.IDHeader())
 	s.metrics.inFlight.Inc()
 	defer s.metrics.inFlight.Dec()
-	if view.Len() == 0 {
+	if c.passes(view) {
 		return c.pass()
 	}
 	return c.run(view, limits)
@@ -70,13 +72,41 @@ func (c *completion) read() (*registry.View, budget.Limits, error) {
 		return nil, limits, err
 	}
 	view, err := viewFor(c.r.Header, c.info, c.model, c.req)
-	if err == nil && view.Len() > 0 && c.req.N > 1 {
+	if err == nil {
+		err = c.readFormat()
+	}
+	if err == nil && !c.passes(view) && c.req.N > 1 {
 		err = &Error{
 			Status: http.StatusBadRequest, Type: invalidRequest, Param: "n", Code: "unsupported_value",
 			Message: "n: more than one choice is not supported yet together with the gateway's tools; ask for one, or send X-Gateway-Tools: none",
 		}
 	}
 	return view, limits, err
+}
+
+// readFormat reads the schema that the answer has to fit. A provider that is asked for it may take one that the gateway
+// can't check; one that is not can't.
+func (c *completion) readFormat() error {
+	format, err := structured.Read(c.req.Member("response_format"))
+	if err != nil && loop.FormatWay(c.model.Structured) == loop.Tool {
+		return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: "response_format", Message: err.Error()}
+	}
+	c.format = format
+	return nil
+}
+
+// passes says whether there is nothing to run: no tool of the gateway's, none of the client's that the model would not
+// be told of, and no answer that is asked for by a tool.
+func (c *completion) passes(view *registry.View) bool {
+	switch {
+	case view.Len() > 0:
+		return false
+	case c.req.Legacy:
+		return true
+	case c.format != nil && loop.FormatWay(c.model.Structured) == loop.Tool:
+		return false
+	}
+	return !c.model.Prompt || c.req.ClientTools() == 0 && !bytes.Contains(c.req.Member("messages"), []byte(`"tool_calls"`))
 }
 
 // completion is one chat completion under way.
@@ -87,6 +117,7 @@ type completion struct {
 	info   *requestInfo
 	model  *models.Model
 	req    *chat.Request
+	format *structured.Format // what the answer has to fit, nil without
 	record *trace.Run
 }
 
@@ -155,6 +186,9 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		Request:      c.req,
 		Model:        c.model.Routes,
 		View:         view,
+		Prompt:       c.model.Prompt,
+		Format:       c.format,
+		FormatWay:    loop.FormatWay(c.model.Structured),
 		Limits:       limits,
 		Price:        c.model.Price,
 		Instructions: c.model.Instructions,

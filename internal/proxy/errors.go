@@ -89,6 +89,8 @@ func runProblem(e *loop.Error) *Error {
 		p.Status, p.Type = http.StatusGatewayTimeout, "timeout_error"
 	case loop.Exhausted:
 		p.Status, p.Type = http.StatusUnprocessableEntity, "budget_error"
+	case loop.Invalid:
+		p.Status = http.StatusUnprocessableEntity
 	case loop.Empty:
 		p.Status, p.Type = http.StatusBadGateway, upstreamError
 	case loop.Gone:

@@ -42,23 +42,22 @@ type stream struct {
 	shown    bool // the client has seen text
 	gap      bool // text was seen that is no part of what comes next
 
-	direct   bool // nothing of this turn is held
+	direct   bool // nothing of this turn is held until it is long enough
 	calls    bool // this turn has calls
 	held     []*chat.Chunk
-	heldText int    // characters
-	heldSize int    // bytes
-	head     []byte // the beginning of the held text, as long as it may be calls
-	mayCall  func(text string) bool
-	visible  bool        // text of this turn has been seen
+	heldText int // characters
+	heldSize int // bytes
+	watch    func() func(text string) int
+	visible  func(text string) int
+	came     int         // bytes of this reply's text
+	safe     int         // how many of them may be shown
+	shownNow int         // how many of them the client has seen
+	seen     bool        // the client has seen anything of this turn
 	last     *chat.Chunk // with the finish_reason, when it has nothing else to show
 }
 
 // maxHeld bounds what one turn holds back in bytes; beyond it the text is let go. Reasoning may be long.
 const maxHeld = 4 << 20
-
-// longestHead is how much of a turn's text, in bytes, may be looked at to tell calls that are written as text from an
-// answer.
-const longestHead = 4 << 10
 
 func newStream(c *completion) *stream {
 	st := &stream{
@@ -139,13 +138,19 @@ func (st *stream) Wait() {
 }
 
 // Begin begins a turn.
-func (st *stream) Begin(direct bool, mayCall func(string) bool) {
-	st.direct, st.calls, st.visible, st.last = direct, false, false, nil
-	st.mayCall = mayCall
+func (st *stream) Begin(direct bool, watch func() func(string) int) {
+	st.direct, st.watch = direct, watch
+	st.anew()
+}
+
+// anew begins with a reply to the turn.
+func (st *stream) anew() {
+	st.calls, st.seen, st.last = false, false, nil
+	st.visible, st.came, st.safe, st.shownNow = st.watch(), 0, 0, 0
 	st.drop()
 }
 
-func (st *stream) drop() { st.held, st.heldText, st.heldSize, st.head = nil, 0, 0, nil }
+func (st *stream) drop() { st.held, st.heldText, st.heldSize = nil, 0, 0 }
 
 // Header takes over what the provider says of its limits, unless the stream has begun.
 func (st *stream) Header(h upstream.Header) {
@@ -154,14 +159,13 @@ func (st *stream) Header(h upstream.Header) {
 	if !st.begun {
 		copyLimits(st.c.w.Header(), h)
 	}
-	if !st.Visible() { // another route takes over
-		st.calls, st.last = false, nil
-		st.drop()
+	if !st.seen { // another route takes over
+		st.anew()
 	}
 }
 
-// Visible says whether the client has seen any text of this turn.
-func (st *stream) Visible() bool { return st.visible || st.direct }
+// Visible says whether the client has seen anything of this turn.
+func (st *stream) Visible() bool { return st.seen }
 
 // Shown says whether the client has seen any text.
 func (st *stream) Shown() bool { return st.shown }
@@ -178,16 +182,19 @@ func (st *stream) Chunk(c *chat.Chunk) error {
 	if !c.HasDelta || !c.Shows() {
 		return nil
 	}
-	if st.direct || st.visible {
+	if c.Text != "" {
+		st.came += len(c.Text)
+		st.safe = st.visible(c.Text)
+	}
+	letThrough := st.direct || st.shownNow > 0
+	if letThrough && len(st.held) == 0 && st.safe == st.came { // the usual one, once the answer shows
 		return st.show(c)
 	}
 	st.held = append(st.held, c)
 	st.heldText += utf8.RuneCountInString(c.Text)
 	st.heldSize += len(c.Raw)
-	if len(st.head) < longestHead {
-		st.head = append(st.head, c.Text...)
-	}
-	if !st.calls && (st.hold >= 0 && st.heldText > st.hold && !st.mayCall(string(st.head)) || st.heldSize > maxHeld) {
+	enough := !st.calls && st.hold >= 0 && st.heldText-(st.came-st.safe) > st.hold
+	if letThrough || enough || st.heldSize > maxHeld && !st.calls {
 		return st.letGo()
 	}
 	return nil
@@ -205,16 +212,40 @@ func (st *stream) settle(c *chat.Chunk) {
 	}
 }
 
-// letGo shows what was held back.
+// letGo shows what was held back and may be shown.
 func (st *stream) letGo() error {
-	held := st.held
-	st.drop()
-	for _, c := range held {
+	for len(st.held) > 0 {
+		c := st.held[0]
+		if more := st.safe - st.shownNow; len(c.Text) > more {
+			if more <= 0 {
+				return nil
+			}
+			return st.showPart(c, more)
+		}
+		st.held = st.held[1:]
+		st.heldText -= utf8.RuneCountInString(c.Text)
+		st.heldSize -= len(c.Raw)
 		if err := st.show(c); err != nil {
 			return err
 		}
 	}
+	st.drop()
 	return nil
+}
+
+// showPart shows the first n bytes of a chunk's text, and holds the rest.
+func (st *stream) showPart(c *chat.Chunk, n int) error {
+	part, err := c.WithText(c.Text[:n])
+	if err != nil {
+		return err
+	}
+	rest, err := chat.ReadChunk(chat.NewChunk(st.envelope, `{"content":`+string(chat.Quote(c.Text[n:]))+`}`, "null"))
+	if err != nil {
+		return err
+	}
+	st.held[0] = rest
+	st.heldText -= utf8.RuneCountInString(part.Text)
+	return st.show(part)
 }
 
 // show sends a chunk.
@@ -224,8 +255,9 @@ func (st *stream) show(c *chat.Chunk) error {
 			return err
 		}
 		st.saw()
-		st.visible = true
+		st.shownNow += len(c.Text)
 	}
+	st.seen = true
 	raw, err := c.In(st.envelope, st.firstRole())
 	if err != nil {
 		return err
@@ -268,9 +300,8 @@ func (st *stream) firstRole() bool {
 
 // Hide drops what is held back: the turn was no answer.
 func (st *stream) Hide() {
-	st.gap = st.gap || st.visible
-	st.visible = false
-	st.last = nil
+	st.gap = st.gap || st.shownNow > 0
+	st.shownNow, st.last = 0, nil
 	st.drop()
 }
 
@@ -286,18 +317,29 @@ func (st *stream) finish(result *loop.Result) error {
 	return nil
 }
 
+// rest shows what is left of the answer. Where the run gives its text, what was shown of this turn is its beginning.
 func (st *stream) rest(result *loop.Result) error {
 	if result.Content == nil {
+		st.safe = st.came // what looked like calls was none
 		return st.letGo()
 	}
-	if *result.Content == "" {
+	for _, c := range st.held {
+		if c.Text != "" {
+			continue
+		}
+		if err := st.show(c); err != nil {
+			return err
+		}
+	}
+	rest := (*result.Content)[min(st.shownNow, len(*result.Content)):]
+	if rest == "" {
 		return nil
 	}
 	if err := st.bridge(); err != nil {
 		return err
 	}
 	st.saw()
-	return st.text(*result.Content)
+	return st.text(rest)
 }
 
 func (st *stream) handCalls(result *loop.Result) error {

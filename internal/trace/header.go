@@ -35,6 +35,9 @@ func (r *Run) Dictionary() string {
 		head = append(append(append(head, ", "...), n.key...), '=')
 		head = strconv.AppendInt(head, n.value, 10)
 	}
+	if r.Shortened > 0 {
+		head = strconv.AppendInt(append(head, ", shortened="...), int64(r.Shortened), 10)
+	}
 	if len(r.Calls) == 0 {
 		return string(head)
 	}

@@ -28,10 +28,13 @@ type Ask struct {
 	Edits     chat.Edits
 	Header    Header // the client's, without what is the gateway's own business
 	ClientKey string // the client's bearer token
-	OnHeader  func(Header)
-	Shown     func() bool             // whether the client has seen any of the stream; nil: with its first chunk
-	OnWait    func()                  // of a stream, before more of it is waited for
-	OnChunk   func(*chat.Chunk) error // of a stream, in order, from the goroutine that called; an error ends the call
+	// ByTool, if it is not nil, is in place of Edits for a route that does not take response_format by a schema beside
+	// tools. A route that turns out to be one is remembered.
+	ByTool   *chat.Edits
+	OnHeader func(Header)
+	Shown    func() bool             // whether the client has seen any of the stream; nil: with its first chunk
+	OnWait   func()                  // of a stream, before more of it is waited for
+	OnChunk  func(*chat.Chunk) error // of a stream, in order, from the goroutine that called; an error ends the call
 }
 
 // Answer is the model's turn and who gave it.
@@ -39,6 +42,7 @@ type Answer struct {
 	Turn     *chat.Turn
 	Upstream string
 	Header   Header
+	ByTool   bool // the route was asked with Ask.ByTool
 }
 
 // maxReply bounds a reply that is not streamed, and what a stream's turn may hold.
@@ -48,10 +52,21 @@ const maxReply = 64 << 20
 func (r Route) ask(ctx context.Context, a Ask) (*Answer, error) {
 	for {
 		without := r.client.noOptions.Load()
-		answer, err := r.askWith(ctx, a, without)
-		if !without && refusesStreamOptions(a, err) {
+		now, byTool := a, a.ByTool != nil && r.learned.byTool.Load()
+		if byTool {
+			now.Edits = *a.ByTool
+		}
+		answer, err := r.askWith(ctx, now, without)
+		switch {
+		case !without && refusesStreamOptions(a, err):
 			r.client.noOptions.Store(true)
 			continue
+		case !byTool && a.ByTool != nil && refusesFormat(err):
+			r.learned.byTool.Store(true)
+			continue
+		}
+		if answer != nil {
+			answer.ByTool = byTool
 		}
 		return answer, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/toolgate/toolgate/internal/breaker"
 	"github.com/toolgate/toolgate/internal/chat"
@@ -16,12 +17,18 @@ type Route struct {
 	model   string // "" leaves the client's name
 	weight  int
 	breaker *breaker.Breaker
+	learned *learned
+}
+
+// learned is what a route's provider has shown of itself.
+type learned struct {
+	byTool atomic.Bool // it takes no response_format by a schema beside tools
 }
 
 // NewRoute makes a route. An empty model leaves the name that the client sent. Among routes with a weight the first
 // one to be tried is drawn by it; those without are tried in order, after it.
 func NewRoute(c *Client, model string, weight int) Route {
-	return Route{client: c, model: model, weight: weight, breaker: c.breakerOf(model)}
+	return Route{client: c, model: model, weight: weight, breaker: c.breakerOf(model), learned: &learned{}}
 }
 
 // Routes are the ways to one model, tried until one does not fail. Immutable.
