@@ -2,7 +2,6 @@ package chat
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 
 	"github.com/tidwall/gjson"
@@ -158,13 +157,19 @@ func (c *Chunk) Shows() bool { return c.Text != "" || c.Reasoning || c.Rest }
 
 // WithText is the chunk with text in place of its own.
 func (c *Chunk) WithText(text string) (*Chunk, error) {
-	part := *c
-	part.Text, part.plain = text, false
-	raw, err := sjson.SetRawBytes([]byte(c.delta.Raw), "content", Quote(text))
-	part.delta = gjson.ParseBytes(raw)
-	choice, err2 := sjson.SetRawBytes([]byte(c.choice.Raw), "delta", raw)
-	part.choice = gjson.ParseBytes(choice)
-	return &part, errors.Join(err, err2)
+	delta, err := sjson.SetRawBytes([]byte(c.delta.Raw), "content", Quote(text))
+	if err != nil {
+		return nil, err
+	}
+	choice, err := sjson.SetRawBytes([]byte(c.choice.Raw), "delta", delta)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := sjson.SetRawBytes([]byte(c.Raw), "choices", slices.Concat([]byte("["), choice, []byte("]")))
+	if err != nil {
+		return nil, err
+	}
+	return ReadChunk(raw)
 }
 
 // Envelope is what all chunks of one stream have in common.
