@@ -89,6 +89,7 @@ func (r Route) askWith(ctx context.Context, a Ask, noOptions bool) (*Answer, err
 			return nil, &Error{Upstream: r.client.name, Kind: Refused, Status: http.StatusBadRequest, Err: err}
 		}
 	}
+	edits, names := r.client.dialect.apply(a.Request, edits)
 	resp, err := r.client.do(ctx, call{
 		breaker: r.breaker,
 		method:  http.MethodPost,
@@ -113,6 +114,9 @@ func (r Route) askWith(ctx context.Context, a Ask, noOptions bool) (*Answer, err
 	resp.end.is(outcome(err))
 	if err != nil {
 		return nil, err
+	}
+	if err := names.restore(answer.Turn); err != nil {
+		return nil, r.unreadable(resp.Response, err)
 	}
 	return answer, nil
 }

@@ -46,6 +46,7 @@ type Client struct {
 	breakers  map[string]*breaker.Breaker // by the model's name in a route; "" is that of all other names
 	onBreaker func(string, breaker.State)
 
+	dialect     *dialect // nil changes nothing
 	streamUsage bool
 	noOptions   atomic.Bool // the provider has refused stream_options
 }
@@ -57,6 +58,10 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 	if err != nil {
 		return nil, fmt.Errorf("upstream %s: base_url: %w", name, err)
 	}
+	dialect, err := newDialect(&c.Switches)
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s: %w", name, err)
+	}
 	u := &Client{
 		name:    name,
 		at:      newAddresses(base, c),
@@ -66,6 +71,7 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 		headers: http.Header{},
 		idle:    time.Duration(c.IdleTimeout),
 
+		dialect:     dialect,
 		streamUsage: c.StreamUsage,
 		policy:      c.Retry.policy(),
 		budget:      newRetryBudget(c.Retry.Budget),

@@ -12,6 +12,7 @@ import (
 
 // Config is one entry under `upstreams`.
 type Config struct {
+	Profile          string                    `yaml:"profile" enum:"openai,azure,gemini,mistral,deepseek,groq,openrouter,ollama,vllm,llamacpp,lmstudio" doc:"The provider behind it: gives base_url, kind and the switches below where the file does not. Without it requests go out as they are."`
 	BaseURL          string                    `yaml:"base_url" doc:"Address of the provider's API, up to and with its version, such as https://api.openai.com/v1."`
 	APIKey           config.Secret             `yaml:"api_key" doc:"The operator's key, sent as bearer token."`
 	ForwardClientKey bool                      `yaml:"forward_client_key" doc:"Send the client's own bearer token where there is no api_key."`
@@ -23,8 +24,8 @@ type Config struct {
 	IdleTimeout      config.Duration           `yaml:"idle_timeout" min:"1ms" doc:"Between two pieces of a reply's body."`
 	Retry            RetryConfig               `yaml:"retry" doc:"Further attempts after connect errors, 408, 429, 500, 502, 503 and 504, before any byte reached the client."`
 	Breaker          breaker.Config            `yaml:"breaker" doc:"Failures in a row that open the breaker, and for how long."`
-	StreamUsage      bool                      `yaml:"stream_usage" doc:"Ask for usage in streams by stream_options.include_usage."`
 	MaxConns         int                       `yaml:"max_conns" min:"0" doc:"Connections at once; 0 is no limit."`
+	Switches         `yaml:",inline"`
 }
 
 // RetryConfig is the mapping under `retry` of an upstream.
@@ -66,13 +67,30 @@ func (c *Config) SetDefaults() {
 	c.ConnectTimeout = config.Duration(5 * time.Second)
 	c.FirstByteTimeout = config.Duration(120 * time.Second)
 	c.IdleTimeout = config.Duration(60 * time.Second)
-	c.StreamUsage = true
+	c.Switches.SetDefaults()
 	c.Retry.SetDefaults()
 	c.Breaker.SetDefaults()
 }
 
+// inherit takes what the file does not say from the profile.
+func (c *Config) inherit(n *config.Node) {
+	p, ok := profiles[c.Profile]
+	if !ok {
+		return
+	}
+	if n.Get("base_url").Kind() == config.Null {
+		c.BaseURL = p.base
+	}
+	if n.Get("kind").Kind() == config.Null {
+		c.Kind = p.kind
+	}
+	c.Switches.inherit(n, p.switches())
+}
+
 // Check reports what can't work.
 func (c *Config) Check(n *config.Node) {
+	c.inherit(n)
+	c.check(n)
 	if c.BaseURL == "" {
 		n.Fail("base_url is missing: want the provider's address, such as https://api.openai.com/v1")
 		return

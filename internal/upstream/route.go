@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
@@ -116,12 +117,30 @@ func (r Route) pass(ctx context.Context, p Pass) (*http.Response, error) {
 		return r.passOn(ctx, c)
 	}
 	e := p.Edits
-	if e.Set = r.withModel(p.Request, e.Set); e.Empty() {
+	e.Set = r.withModel(p.Request, e.Set)
+	var names *renames
+	if p.Path == "" {
+		e, names = r.client.dialect.apply(p.Request, e)
+	}
+	if e.Empty() {
 		c.body = chat.RawBody(p.Request.Raw)
 	} else {
 		c.body = p.Request.Body(e)
 	}
-	return r.passOn(ctx, c)
+	if names == nil {
+		return r.passOn(ctx, c)
+	}
+	c.header = maps.Clone(c.header)
+	delete(c.header, "Accept-Encoding") // the reply is read
+	resp, err := r.passOn(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := names.restorePassed(resp); err != nil {
+		_ = resp.Body.Close()
+		return nil, r.unreadable(resp, err)
+	}
+	return resp, nil
 }
 
 // passOn makes a call whose reply the caller reads.

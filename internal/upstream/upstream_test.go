@@ -40,11 +40,23 @@ func configuredAt(t *testing.T, base, more string) *Client {
 	return configured(t, "base_url: "+base+"\n"+more, func(string, breaker.State) {})
 }
 
+// parse reads a file.
+func parse(yaml string) *config.File {
+	return config.Parse("u.yaml", ".", []byte(yaml), func(string) (string, bool) { return "", false })
+}
+
+// decode is what a file says, whether it is good or bad.
+func decode(yaml string) *Config {
+	var c Config
+	parse(yaml).Decode(&c)
+	return &c
+}
+
 // configured is a client of a whole configuration.
 func configured(t *testing.T, yaml string, onBreaker func(string, breaker.State)) *Client {
 	t.Helper()
 	c := &Config{}
-	f := config.Parse("u.yaml", ".", []byte(yaml), func(string) (string, bool) { return "", false })
+	f := parse(yaml)
 	f.Decode(c)
 	if p := f.Problems(); p != nil {
 		t.Fatal(p)
@@ -516,7 +528,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"{base_url: 'https://example.com', retry: {attempts: 0}}", "attempts"},
 		{"{base_url: 'https://example.com', headers: {'a b': x}}", "is no header name"},
 	} {
-		f := config.Parse("u.yaml", ".", []byte(tt.yaml), func(string) (string, bool) { return "", false })
+		f := parse(tt.yaml)
 		f.Decode(&Config{})
 		if p := f.Problems(); p == nil || !strings.Contains(p.Error(), tt.want) {
 			t.Errorf("%s: problems = %v, want %q", tt.yaml, p, tt.want)
