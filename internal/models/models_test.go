@@ -1,7 +1,10 @@
 package models
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -9,6 +12,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/breaker"
 	"github.com/toolgate/toolgate/internal/budget"
+	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -27,8 +31,13 @@ func read(t *testing.T, yaml string) (c Config, problems string) {
 // client is a client of an upstream that nobody asks.
 func client(t *testing.T) *upstream.Client {
 	t.Helper()
+	return clientAt(t, "http://127.0.0.1:1/v1")
+}
+
+func clientAt(t *testing.T, base string) *upstream.Client {
+	t.Helper()
 	var c upstream.Config
-	f := config.Parse("u.yaml", ".", []byte("base_url: http://127.0.0.1:1/v1"), func(string) (string, bool) { return "", false })
+	f := config.Parse("u.yaml", ".", []byte("base_url: "+base), func(string) (string, bool) { return "", false })
 	f.Decode(&c)
 	u, err := upstream.NewClient("openai", &c, upstream.NewMetrics(prometheus.NewRegistry()), func(string, breaker.State) {})
 	if err != nil {
@@ -108,5 +117,41 @@ func TestFind(t *testing.T) {
 	}
 	if named := NewTable([]*Model{b, rest, a}, nil).Named(); len(named) != 2 || named[0] != b || named[1] != a {
 		t.Errorf("Named() = %v, want those with a name, in order", named)
+	}
+}
+
+func TestTheNameThatAProviderGets(t *testing.T) {
+	for _, tt := range []struct{ name, yaml, want string }{
+		{"assistant", "{upstream: openai, model: gpt-5-mini}", "gpt-5-mini"},
+		{"assistant", "{upstream: openai}", "assistant"},
+		{"assistant", "{routes: [{upstream: openai, model: gpt-5-mini}]}", "gpt-5-mini"},
+		{"assistant", "{routes: [{upstream: openai}]}", "sent"},
+		{Any, "{upstream: openai}", "sent"},
+		{Any, "{upstream: openai, model: gpt-5-mini}", "gpt-5-mini"},
+	} {
+		c, problems := read(t, tt.yaml)
+		if problems != "" {
+			t.Fatal(problems)
+		}
+		var got string
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			var body struct{ Model string }
+			_ = json.NewDecoder(r.Body).Decode(&body)
+			got = body.Model
+		}))
+		req, err := chat.ParseRequest([]byte(`{"model":"sent","messages":[1]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := New(tt.name, &c, map[string]*upstream.Client{"openai": clientAt(t, s.URL)}, budget.Default())
+		resp, err := m.Routes.Pass(t.Context(), upstream.Pass{Method: http.MethodPost, Request: req})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		s.Close()
+		if got != tt.want {
+			t.Errorf("%s: %s sends the model %q, want %q", tt.name, tt.yaml, got, tt.want)
+		}
 	}
 }

@@ -92,7 +92,7 @@ func (c *Config) Check(n *config.Node) {
 	c.inherit(n)
 	c.check(n)
 	if c.BaseURL == "" {
-		n.Fail("base_url is missing: want the provider's address, such as https://api.openai.com/v1")
+		c.failBase(n)
 		return
 	}
 	at := n.Get("base_url")
@@ -115,5 +115,16 @@ func (c *Config) Check(n *config.Node) {
 		if strings.ContainsAny(name, " \r\n:") || name == "" {
 			c.Headers.Node(name).Fail("%q is no header name", name)
 		}
+	}
+}
+
+// failBase reports that there is no address, unless it would have come from a profile that has a fault.
+func (c *Config) failBase(n *config.Node) {
+	_, known := profiles[c.Profile]
+	switch {
+	case c.Kind == kindAzure:
+		n.Fail("base_url is missing: want the address of your resource, such as https://NAME.openai.azure.com")
+	case c.Profile == "" || known:
+		n.Fail("base_url is missing: want the provider's address, such as https://api.openai.com/v1, or a profile that has one")
 	}
 }
