@@ -346,10 +346,11 @@ func (c *completion) pass() error {
 	return nil
 }
 
-// refuse passes a provider's refusal on as it came; any other failure is the gateway's own error.
+// refuse passes a provider's refusal on as it came; any other failure is the gateway's own error, as is a refusal that no
+// client could read: a list, as Gemini sends it, or no JSON.
 func (c *completion) refuse(err error, p *Error) error {
 	var e *upstream.Error
-	if errors.As(err, &e) && e.Body != nil && (e.Kind == upstream.Refused || e.Kind == upstream.Busy) {
+	if errors.As(err, &e) && p.Body != nil && (e.Kind == upstream.Refused || e.Kind == upstream.Busy) {
 		p.log(c.r.Context(), c.log, c.info)
 		return passRefusal(c.w, c.info, e)
 	}
