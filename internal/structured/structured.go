@@ -143,7 +143,7 @@ func (f *Format) check(args map[string]any, text string) (string, error) {
 	if len(faults) > 0 {
 		coerced := f.schema.Coerce(args)
 		if len(f.schema.Validate(coerced)) > 0 {
-			return "", &Invalid{f.named(faults)}
+			return "", &Invalid{faults}
 		}
 		text = string(tool.EncodeJSON(coerced))
 	}
@@ -153,16 +153,17 @@ func (f *Format) check(args map[string]any, text string) (string, error) {
 	return text, nil
 }
 
-// named is faults without the wrapper's name, which who reads text never saw.
-func (f *Format) named(faults []string) []string {
-	if !f.wrapped {
-		return faults
+// bare is an error without the wrapper's name, which who writes a text never saw.
+func (f *Format) bare(err error) error {
+	invalid, ok := errors.AsType[*Invalid](err)
+	if !ok || !f.wrapped {
+		return err
 	}
-	out := make([]string, len(faults))
-	for i, fault := range faults {
-		out[i] = strings.TrimPrefix(strings.TrimPrefix(fault, wrapper+"."), wrapper+": ")
+	out := make([]string, len(invalid.Faults))
+	for i, fault := range invalid.Faults {
+		out[i] = strings.TrimLeft(strings.TrimPrefix(fault, wrapper), ".: ")
 	}
-	return out
+	return &Invalid{out}
 }
 
 const (
@@ -203,7 +204,8 @@ func (f *Format) candidate(text string) (string, error) {
 	if err != nil {
 		return "", &Invalid{[]string{err.Error()}}
 	}
-	return f.check(args, text)
+	answer, err := f.check(args, text)
+	return answer, f.bare(err)
 }
 
 // candidates are the JSON texts in a text, outermost ones in order: all of it, or those that begin with a bracket.
