@@ -176,7 +176,7 @@ func (c *Client) once(ctx context.Context, r call) (reply, error) {
 	}
 	end := newVerdict(r.breaker, done)
 	start := time.Now()
-	resp, err := c.roundTrip(ctx, r)
+	resp, err := c.roundTrip(ctx, r) //nolint:bodyclose // whoever reads the reply closes it
 	c.metrics.duration.WithLabelValues(c.name).Observe(time.Since(start).Seconds())
 	if err != nil {
 		var e *Error

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 
 	"github.com/toolgate/toolgate/internal/chat"
 )
@@ -35,7 +36,7 @@ func newDialect(s *Switches) (*dialect, error) {
 		content:    s.EmptyContent,
 	}
 	if !s.ParallelToolCalls {
-		t.drop = append(t.drop[:len(t.drop):len(t.drop)], "parallel_tool_calls")
+		t.drop = append(slices.Clip(t.drop), "parallel_tool_calls")
 	}
 	var err error
 	if s.ToolNames != "" {

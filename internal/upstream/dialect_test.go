@@ -80,8 +80,11 @@ func TestDialect(t *testing.T) {
 		{"the same with the names turned", "{max_tokens_field: max_tokens}", m(hi, `"max_tokens":5`), chat.Edits{Default: []chat.Pair{{Name: "max_completion_tokens", Value: json.RawMessage("7")}}}, m(hi, `"max_tokens":5`)},
 
 		{"parallel_tool_calls is taken out", "{parallel_tool_calls: false}", m(hi, `"parallel_tool_calls":false`, `"x":1`), chat.Edits{}, m(hi, `"x":1`)},
-		{"members are taken out, wherever they came from", "{drop: [user, seed, top_k, n]}", m(hi, `"user":"u"`, `"x":1`),
-			chat.Edits{Set: []chat.Pair{{Name: "seed", Value: json.RawMessage("1")}}, Default: []chat.Pair{{Name: "top_k", Value: json.RawMessage("2")}}}, m(hi, `"x":1`)},
+		{
+			"members are taken out, wherever they came from", "{drop: [user, seed, top_k, n]}", m(hi, `"user":"u"`, `"x":1`),
+			chat.Edits{Set: []chat.Pair{{Name: "seed", Value: json.RawMessage("1")}}, Default: []chat.Pair{{Name: "top_k", Value: json.RawMessage("2")}}},
+			m(hi, `"x":1`),
+		},
 
 		{"fields of messages are taken out", "{drop_message_fields: [reasoning_content, refusal]}", m(`{"role":"assistant","reasoning_content":"r","content":"a" ,"refusal":null},` + hi), chat.Edits{}, m(`{"role":"assistant","content":"a" },` + hi)},
 		{"fields of turns of this run too", "{drop_message_fields: [reasoning_content]}", m(hi), chat.Edits{After: []json.RawMessage{json.RawMessage(`{"role":"assistant","content":"","reasoning_content":"r"}`)}}, m(hi + `,{"role":"assistant","content":""}`)},
@@ -109,16 +112,27 @@ func TestDialect(t *testing.T) {
 		{"an empty content in place of null", "{empty_content: true}", m(calling + "," + result), chat.Edits{}, m(strings.Replace(calling, "null", `""`, 1) + "," + result)},
 		{"an empty content in place of none", "{empty_content: true}", m(`{"role":"assistant","tool_calls":[]},{"role":"assistant"}`), chat.Edits{}, m(`{"role":"assistant","tool_calls":[],"content":""},{"role":"assistant"}`)},
 
-		{"names in the client's tools, its choice and its history", "{tool_names: '[a-z_]{1,20}|t[0-9a-f]{8}'}",
+		{
+			"names in the client's tools, its choice and its history", "{tool_names: '[a-z_]{1,20}|t[0-9a-f]{8}'}",
 			m(strings.ReplaceAll(calling, `"name":"a"`, `"name":"a.b"`)+`,{"role":"tool","tool_call_id":"call_abc123","name":"a.b","content":"1"}`, `"tools":[{"type":"function","function":{"name":"a.b"}},{"type":"custom","custom":{"name":"c d"}}]`, `"tool_choice":{"type":"function","function":{"name":"a.b"}}`),
 			chat.Edits{Tools: []byte(`{"type":"function","function":{"name":"ours"}}`)},
-			m(strings.ReplaceAll(calling, `"name":"a"`, `"name":"a_b"`)+`,{"role":"tool","tool_call_id":"call_abc123","name":"a_b","content":"1"}`, `"tools":[{"type":"function","function":{"name":"a_b"}},{"type":"custom","custom":{"name":"c_d"}},{"type":"function","function":{"name":"ours"}}]`, `"tool_choice":{"type":"function","function":{"name":"a_b"}}`)},
-		{"names of the gateway's tools alone", "{tool_names: '[a-z_][a-z0-9_]*'}", m(hi, `"tools":[ {"type":"function","function":{"name":"a"}} ]`), chat.Edits{Tools: []byte(`{"function":{"name":"9a"}},{"function":{"name":"b"}}`)},
-			m(hi, `"tools":[ {"type":"function","function":{"name":"a"}} ,{"function":{"name":"t_9a"}},{"function":{"name":"b"}}]`)},
-		{"names never meet", "{tool_names: '[a-z_]{1,20}|t[0-9a-f]{8}'}", m(hi, `"tools":[{"function":{"name":"a.b"}},{"function":{"name":"a_b"}},{"function":{"name":"a-b"}}]`), chat.Edits{},
-			m(hi, `"tools":[{"function":{"name":"t_a_b"}},{"function":{"name":"a_b"}},{"function":{"name":"`+hashedName("a-b", 0)+`"}}]`)},
-		{"names in a list of allowed tools", "{tool_names: '[a-z_]*|t[0-9a-f]{8}'}", m(hi, `"tools":[{"function":{"name":"a.b"}}]`, `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"a.b"}}]}}`), chat.Edits{},
-			m(hi, `"tools":[{"function":{"name":"a_b"}}]`, `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"a_b"}}]}}`)},
+			m(strings.ReplaceAll(calling, `"name":"a"`, `"name":"a_b"`)+`,{"role":"tool","tool_call_id":"call_abc123","name":"a_b","content":"1"}`, `"tools":[{"type":"function","function":{"name":"a_b"}},{"type":"custom","custom":{"name":"c_d"}},{"type":"function","function":{"name":"ours"}}]`, `"tool_choice":{"type":"function","function":{"name":"a_b"}}`),
+		},
+		{
+			"names of the gateway's tools alone", "{tool_names: '[a-z_][a-z0-9_]*'}", m(hi, `"tools":[ {"type":"function","function":{"name":"a"}} ]`),
+			chat.Edits{Tools: []byte(`{"function":{"name":"9a"}},{"function":{"name":"b"}}`)},
+			m(hi, `"tools":[ {"type":"function","function":{"name":"a"}} ,{"function":{"name":"t_9a"}},{"function":{"name":"b"}}]`),
+		},
+		{
+			"names never meet", "{tool_names: '[a-z_]{1,20}|t[0-9a-f]{8}'}", m(hi, `"tools":[{"function":{"name":"a.b"}},{"function":{"name":"a_b"}},{"function":{"name":"a-b"}}]`),
+			chat.Edits{},
+			m(hi, `"tools":[{"function":{"name":"t_a_b"}},{"function":{"name":"a_b"}},{"function":{"name":"`+hashedName("a-b", 0)+`"}}]`),
+		},
+		{
+			"names in a list of allowed tools", "{tool_names: '[a-z_]*|t[0-9a-f]{8}'}", m(hi, `"tools":[{"function":{"name":"a.b"}}]`, `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"a.b"}}]}}`),
+			chat.Edits{},
+			m(hi, `"tools":[{"function":{"name":"a_b"}}]`, `"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto","tools":[{"type":"function","function":{"name":"a_b"}}]}}`),
+		},
 
 		{"messages that an edit gave are rewritten too", "{developer_role: false}", m(hi), chat.Edits{Messages: json.RawMessage("[" + devel + "]")}, m(sys)},
 		{"a request without tools for its last step keeps none", "{tool_names: '[a-z_]*|t[0-9a-f]{8}'}", m(hi, `"tools":[{"function":{"name":"a.b"}}]`), chat.Edits{Drop: []string{"tools", "tool_choice"}}, m(hi)},
@@ -201,6 +215,80 @@ func TestEveryProfileKeepsTheBytesOfARequestThatNeedsNothing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awkward is what a client of OpenAI's may send, with a turn of another provider in it.
+const awkward = `{"model":"m","max_completion_tokens":9,"store":false,"seed":1,"parallel_tool_calls":false,"messages":[` +
+	`{"role":"developer","content":"A"},` +
+	`{"role":"user","content":"Hi.","name":"ann"},` +
+	`{"role":"assistant","content":null,"refusal":null,"reasoning_content":"r","reasoning":"r","tool_calls":[{"id":"functions.find:0123456789012345678901234567890","type":"function","function":{"name":"9.find","arguments":"{}"}}]},` +
+	`{"role":"tool","tool_call_id":"functions.find:0123456789012345678901234567890","content":"1"}]` +
+	`,"tools":[{"type":"function","function":{"name":"9.find","parameters":{"type":"object","additionalProperties":false}}}]}`
+
+func TestWhatEachProfileSends(t *testing.T) {
+	const (
+		ours     = `{"type":"function","function":{"name":"ours","parameters":{"type":"object","additionalProperties":false}}}`
+		longID   = "functions.find:0123456789012345678901234567890"
+		noFields = `"refusal":null,"reasoning_content":"r","reasoning":"r",`
+	)
+	type change [2]string
+	var (
+		id        = change{longID, madeID(longID, 0)}
+		asSystem  = change{`"role":"developer"`, `"role":"system"`}
+		oneSystem = change{`{"role":"developer","content":"A"}`, `{"role":"system","content":"I\n\nA"}`}
+		first     = change{`{"role":"system","content":"I"},`, ``}
+		limit     = change{`"max_completion_tokens":9,`, ``}
+		end       = change{`}}}]}`, `}}}],"max_tokens":9}`}
+		noName    = change{`,"name":"ann"`, ``}
+		reasons   = change{noFields, `"refusal":null,`}
+	)
+	for name, changes := range map[string][]change{
+		"openai":     {id, {`"9.find"`, `"9_find"`}, reasons},
+		"azure":      {id, {`"9.find"`, `"9_find"`}, reasons},
+		"gemini":     {{`"9.find"`, `"t_9_find"`}, {`"ours","parameters":{"type":"object","additionalProperties":false}`, `"ours","parameters":{"type":"object"}`}},
+		"mistral":    {id, first, oneSystem, limit, end, {`"store":false,"seed":1,`, ``}, noName, {noFields, ``}},
+		"deepseek":   {asSystem, limit, end},
+		"groq":       {noName, {noFields, `"reasoning":"r",`}},
+		"openrouter": {asSystem},
+		"ollama":     {asSystem, limit, end},
+		"vllm":       {first, oneSystem},
+		"llamacpp":   {first, oneSystem, limit, end, {`"content":null`, `"content":""`}},
+		"lmstudio":   {first, oneSystem, limit, end},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := strings.Replace(awkward, `"messages":[`, `"messages":[{"role":"system","content":"I"},`, 1)
+			want = strings.Replace(want, `}}}]}`, `}}},`+ours+`]}`, 1)
+			for _, c := range changes {
+				if !strings.Contains(want, c[0]) {
+					t.Errorf("%s is not in %s", c[0], want)
+				}
+				want = strings.ReplaceAll(want, c[0], c[1])
+			}
+			got := put(t, "{profile: "+name+"}", awkward, chat.Edits{Before: instructions.Before, Tools: []byte(ours)})
+			if diff := cmp.Diff(sorted(t, want), sorted(t, got)); diff != "" {
+				t.Errorf("the provider gets (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for name := range profiles {
+		if d := dialectOf(t, "{profile: "+name+"}"); d == nil {
+			t.Errorf("the profile %s changes nothing", name)
+		}
+	}
+}
+
+// sorted is a request with its members in order of their names, as a renamed one goes to the end.
+func sorted(t *testing.T, body string) string {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(body), &members); err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.MarshalIndent(members, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // A request that needs nothing is passed through without being put together again.

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The table of providers names what shows each line: Go tests and golden conversations that are there.
+func TestWhatTheTableOfProvidersNamesIsThere(t *testing.T) {
+	data, err := os.ReadFile("../../docs/providers.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testsOfTheTree(t)
+	found := 0
+	for _, m := range regexp.MustCompile("(?m)^\\|.*\\| `([^`|]+)` \\|$").FindAllStringSubmatch(string(data), -1) {
+		name := m[1]
+		if strings.Contains(m[0], "http") || strings.Count(m[0], "|") != 5 {
+			continue // another table
+		}
+		found++
+		_, err := os.Stat(filepath.Join("testdata/conversations", name+".txtar"))
+		if !tests[name] && err != nil {
+			t.Errorf("there is neither a test nor a conversation %s", name)
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d lines name what shows them", found)
+	}
+}
+
+// testsOfTheTree are the names of all Go tests.
+func testsOfTheTree(t *testing.T) map[string]bool {
+	t.Helper()
+	tests := map[string]bool{}
+	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+	err := filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		for _, m := range declared.FindAllSubmatch(data, -1) {
+			tests[string(m[1])] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tests
+}
