@@ -53,7 +53,8 @@ func (a addresses) chatFor(model string) *url.URL {
 // below is the address of a path below base_url, with the client's own escaping and query. model is that of the
 // request, "" where it can't be told.
 func (a addresses) below(path, query, model string) *url.URL {
-	if a.deployments && model != "" && deploymentPaths[path] {
+	inPath := model != "" && model != "." && model != ".." // of those, a server might leave the folder of deployments
+	if a.deployments && inPath && deploymentPaths[path] {
 		path = "deployments/" + url.PathEscape(model) + "/" + path
 	}
 	return a.of(path, query)

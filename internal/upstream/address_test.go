@@ -34,6 +34,7 @@ func TestAzureAddresses(t *testing.T) {
 	}{
 		{"a deployment of the route", "", "", "gpt 5/a", Pass{}, "/openai/deployments/gpt%205%2Fa/chat/completions?api-version=2024-10-21"},
 		{"a deployment that the client names", "", "", "", Pass{}, "/openai/deployments/m/chat/completions?api-version=2024-10-21"},
+		{"a name that leads out of the deployments", "", "", "..", Pass{}, "/openai/chat/completions?api-version=2024-10-21"},
 		{"another version", "", "api_version: 2025-04-01-preview\n", "", Pass{}, "/openai/deployments/m/chat/completions?api-version=2025-04-01-preview"},
 		{"a base with openai", "/openai/", "", "", Pass{}, "/openai/deployments/m/chat/completions?api-version=2024-10-21"},
 		{"a base behind a proxy", "/azure", "", "", Pass{}, "/azure/openai/deployments/m/chat/completions?api-version=2024-10-21"},

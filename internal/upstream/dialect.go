@@ -98,9 +98,13 @@ func (t *dialect) apply(req *chat.Request, e chat.Edits) (chat.Edits, *renames) 
 			d.drop(name)
 		}
 	}
-	d.edits.Tools = t.tools.prepared(d.edits.Tools).tools
+	var ours []string
+	if t.names != nil || len(t.tools.drop) > 0 {
+		p := t.tools.prepared(d.edits.Tools)
+		d.edits.Tools, ours = p.tools, p.names
+	}
 	talk := t.conversation(d)
-	names := t.rename(d, talk)
+	names := t.rename(d, ours, talk)
 	names.declare(d)
 	talk.rewrite(t, names)
 	talk.put(d)

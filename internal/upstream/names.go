@@ -16,14 +16,14 @@ import (
 // renames are names of tools that a provider does not take, and what they go out as. nil renames nothing.
 type renames struct{ out, back map[string]string }
 
-// rename finds the names that need another. What it gives depends on the names in the request alone, and no two of
-// them become one.
-func (t *dialect) rename(d *draft, talk *conversation) *renames {
+// rename finds the names that need another; ours are those of the gateway's tools. What it gives depends on the names in
+// the request alone, and no two of them become one.
+func (t *dialect) rename(d *draft, ours []string, talk *conversation) *renames {
 	if t.names == nil {
 		return nil
 	}
 	names := declaredNames(d.value("tools"))
-	names = append(names, t.tools.prepared(d.edits.Tools).names...)
+	names = append(names, ours...)
 	names = append(names, choiceNames(d.value("tool_choice"))...)
 	names = append(names, talk.names()...)
 	taken := map[string]bool{}
