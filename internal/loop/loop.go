@@ -41,6 +41,8 @@ type Stream interface {
 	Chunk(*chat.Chunk) error
 	// Wait says that more of the turn is waited for.
 	Wait()
+	// Started says that a tool of the gateway's begins to run.
+	Started(tool string)
 	// Hide says that the turn was no answer: what the client has not seen of it stays unseen.
 	Hide()
 	// Visible says whether the client has seen anything of this turn.

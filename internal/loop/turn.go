@@ -292,6 +292,12 @@ func (s *state) runBatch(reads, writes context.Context, list []*item) {
 		s.result.RanTools = true
 		s.result.RanWrite = s.result.RanWrite || it.Tool.Effect == tool.Write
 	}
+	if s.Stream != nil {
+		for _, it := range list {
+			s.Stream.Started(it.Name)
+		}
+		s.Stream.Wait() // it shows while they run
+	}
 	if len(list) == 1 {
 		ctx := reads
 		if list[0].Tool.Effect == tool.Write {

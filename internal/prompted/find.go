@@ -31,7 +31,7 @@ func (r *Reader) Find(text string) Found {
 	}
 	f := Found{}
 	at, end := from, from
-	for tries := 0; tries < maxTries; tries++ {
+	for range maxTries {
 		i := r.candidate(looked[at:])
 		if i < 0 {
 			break

@@ -75,6 +75,9 @@ func (c *completion) read() (*registry.View, budget.Limits, error) {
 	if err == nil {
 		err = c.readFormat()
 	}
+	if err == nil {
+		err = c.readProgress()
+	}
 	if err == nil && !c.passes(view) && c.req.N > 1 {
 		err = &Error{
 			Status: http.StatusBadRequest, Type: invalidRequest, Param: "n", Code: "unsupported_value",
@@ -92,6 +95,19 @@ func (c *completion) readFormat() error {
 		return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: "response_format", Message: err.Error()}
 	}
 	c.format = format
+	return nil
+}
+
+// readProgress reads how running tools are to show in the stream.
+func (c *completion) readProgress() error {
+	c.progress = c.info.site.Streaming.Progress
+	switch p := Progress(c.r.Header.Get(headerProgress)); p {
+	case "":
+	case progressOff, progressComment, progressReasoning:
+		c.progress = p
+	default:
+		return badHeader(headerProgress, "off, comment or reasoning")
+	}
 	return nil
 }
 
@@ -118,7 +134,9 @@ type completion struct {
 	model  *models.Model
 	req    *chat.Request
 	format *structured.Format // what the answer has to fit, nil without
-	record *trace.Run
+
+	progress Progress
+	record   *trace.Run
 }
 
 // limitsFor is what the client's headers leave of a budget. They only ever lower it.

@@ -63,13 +63,23 @@ func Loopback(addr string) bool {
 type StreamingConfig struct {
 	Hold      Hold            `yaml:"hold" doc:"Characters of a turn's text held back until it is clear that it is the answer; all; 0."`
 	KeepAlive config.Duration `yaml:"keep_alive" min:"1ms" doc:"An SSE comment is sent after so long without anything else."`
-	Progress  string          `yaml:"progress" enum:"off,comment,reasoning" later:"comment,reasoning" doc:"How running tools show in a stream."`
+	Progress  Progress        `yaml:"progress" enum:"off,comment,reasoning" doc:"How running tools show in a stream: comment as SSE comments, reasoning as reasoning_content, which chat clients display."`
 }
 
 // SetDefaults sets what the file need not say.
 func (c *StreamingConfig) SetDefaults() {
-	*c = StreamingConfig{Hold: 200, KeepAlive: config.Duration(10 * time.Second), Progress: "off"}
+	*c = StreamingConfig{Hold: 200, KeepAlive: config.Duration(10 * time.Second), Progress: progressOff}
 }
+
+// Progress is how running tools show in a stream.
+type Progress string
+
+// The ways in which they show.
+const (
+	progressOff       Progress = "off"
+	progressComment   Progress = "comment"
+	progressReasoning Progress = "reasoning"
+)
 
 // Hold is a number of characters, or holdAll.
 type Hold int

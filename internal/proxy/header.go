@@ -12,6 +12,7 @@ const (
 	headerTools      = "X-Gateway-Tools"
 	headerMaxSteps   = "X-Gateway-Max-Steps"
 	headerMaxSeconds = "X-Gateway-Max-Seconds"
+	headerProgress   = "X-Gateway-Progress"
 	headerIdempotent = "Idempotency-Key"
 	// headerReadTimeout is sent by the Python SDK (openai-python, _base_client.py): its own read timeout in seconds.
 	headerReadTimeout = "X-Stainless-Read-Timeout"

@@ -28,6 +28,7 @@ type stream struct {
 	rc        *http.ResponseController
 	hold      int // characters; negative: all
 	keepAlive time.Duration
+	progress  Progress
 
 	mu     sync.Mutex // of the writer, which the keep-alive timer shares
 	begun  bool
@@ -65,6 +66,7 @@ func newStream(c *completion) *stream {
 		rc:        http.NewResponseController(c.w),
 		hold:      int(c.info.site.Streaming.Hold),
 		keepAlive: time.Duration(c.info.site.Streaming.KeepAlive),
+		progress:  c.progress,
 		envelope:  c.envelope(),
 	}
 	st.timer = time.AfterFunc(st.keepAlive, st.alive) // ends with close
@@ -182,6 +184,9 @@ func (st *stream) Chunk(c *chat.Chunk) error {
 	if !c.HasDelta || !c.Shows() {
 		return nil
 	}
+	if st.progress == progressReasoning && c.Reasoning && c.Text == "" && !c.Rest {
+		return st.show(c)
+	}
 	if c.Text != "" {
 		st.came += len(c.Text)
 		st.safe = st.visible(c.Text)
@@ -283,12 +288,15 @@ func (st *stream) bridge() error {
 }
 
 // text sends text of the gateway's own.
-func (st *stream) text(s string) error {
+func (st *stream) text(s string) error { return st.delta(`"content":` + string(chat.Quote(s))) }
+
+// delta sends a delta of the gateway's own, which has one member.
+func (st *stream) delta(member string) error {
 	role := ""
 	if st.firstRole() {
 		role = `"role":"assistant",`
 	}
-	return st.data(chat.NewChunk(st.envelope, `{`+role+`"content":`+string(chat.Quote(s))+`}`, "null"))
+	return st.data(chat.NewChunk(st.envelope, `{`+role+member+`}`, "null"))
 }
 
 // firstRole says whether the next chunk has to name the role, and that it does.
@@ -296,6 +304,18 @@ func (st *stream) firstRole() bool {
 	first := !st.role
 	st.role = true
 	return first
+}
+
+// Started shows that a tool begins to run, where that is wanted.
+func (st *stream) Started(tool string) {
+	text := "tool " + tool + " started"
+	switch st.progress {
+	case progressComment:
+		_ = st.write(sse.AppendComment(nil, text)) // a client that left is noticed by the run
+	case progressReasoning:
+		_ = st.delta(`"reasoning_content":` + string(chat.Quote(text+"\n")))
+	case progressOff:
+	}
 }
 
 // Hide drops what is held back: the turn was no answer.

@@ -219,7 +219,7 @@ func (f *Format) candidates(text string) []string {
 		starts = "{["
 	}
 	var found []string
-	for tries := 0; tries < maxCandidates; tries++ {
+	for range maxCandidates {
 		i := strings.IndexAny(text, starts)
 		if i < 0 {
 			break
