@@ -94,6 +94,7 @@ type gateway struct {
 	tools     *registry.Set
 	transport *tellingTransport
 	stubs     *stubs // nil but for gateway test
+	stores    *stores
 	mcp       *mcpServers
 	site      *proxy.Site
 	server    *proxy.Server
@@ -113,6 +114,7 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		upstreams: map[string]*upstream.Client{},
 		transport: &tellingTransport{Transport: httptool.NewTransport()},
 	}
+	g.stores = newStores(g.registry)
 	g.registerCommon()
 	breakers := breaker.NewMetrics(g.registry)
 	upstreamMetrics := upstream.NewMetrics(g.registry)
@@ -155,6 +157,7 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		Introduce: g.mcp.introduce(),
 		Version:   version,
 		OpenAPI:   toolgate.OpenAPI,
+		Turns:     g.stores.turns,
 	})
 	return g, nil
 }
@@ -176,6 +179,7 @@ func (g *gateway) newSite(c *checked, masker *mask.Masker) (*proxy.Site, error) 
 		MCP:          c.Server.MCP,
 		CORSOrigins:  c.Server.CORSOrigins,
 		TraceContent: c.Trace.Content,
+		Memory:       c.Memory == "held",
 		Mask:         masker,
 	}, nil
 }
@@ -215,6 +219,7 @@ func (g *gateway) close() {
 		u.Close()
 	}
 	g.transport.CloseIdleConnections()
+	g.stores.close()
 	if g.after != nil {
 		if err := g.after(); err != nil {
 			g.log.Warn("closing", slog.Any("err", err))

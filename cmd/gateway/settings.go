@@ -34,7 +34,7 @@ type settings struct {
 	Tools       *config.Node                       `yaml:"tools" doc:"Tools, by name."`
 	Schemas     *config.Node                       `yaml:"schemas" doc:"JSON Schemas that parameters may refer to as #/schemas/NAME."`
 	ErrorFormat string                             `yaml:"error_format" enum:"json,text" doc:"How a failed call reads to the model."`
-	Memory      string                             `yaml:"memory" enum:"held,off" later:"held" doc:"Whether tool turns that the client never saw are put back in its next request."`
+	Memory      string                             `yaml:"memory" enum:"held,off" doc:"Whether tool turns that the client never saw are put back in its next request."`
 	Auth        auth.Config                        `yaml:"auth" doc:"Who may call."`
 	State       stateConfig                        `yaml:"state" doc:"Where what outlives a request is kept."`
 	Trace       traceConfig                        `yaml:"trace" doc:"Records of runs."`
@@ -63,6 +63,7 @@ func (s *settings) SetDefaults() {
 	s.Server.SetDefaults()
 	s.Streaming.SetDefaults()
 	s.ErrorFormat = "json"
+	s.Memory = "held"
 	s.State.Backend = "memory"
 	s.Trace = traceConfig{Keep: 1000, TTL: config.Duration(time.Hour)}
 	s.Log = logConfig{Level: "info", Format: "json"}

@@ -148,10 +148,9 @@ func (r *Request) Member(name string) json.RawMessage {
 	return nil
 }
 
-// CallIDs are the ids of tool calls in the conversation, so that new ones can be told apart from them.
-func (r *Request) CallIDs() map[string]bool {
+// CallIDs are the ids of tool calls in a list of messages, so that new ones can be told apart from them.
+func CallIDs(messages json.RawMessage) map[string]bool {
 	ids := map[string]bool{}
-	messages := r.Member("messages")
 	if !bytes.Contains(messages, []byte(`"tool_calls"`)) {
 		return ids
 	}

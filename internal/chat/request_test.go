@@ -18,7 +18,7 @@ func TestParseRequestReads(t *testing.T) {
 	if !r.Declares("a") || !r.Declares("b") || r.Declares("c") || r.ClientTools() != 2 {
 		t.Errorf("declared tools are wrong: %v", r.names)
 	}
-	if ids := r.CallIDs(); len(ids) != 2 || !ids["c2"] {
+	if ids := CallIDs(r.Member("messages")); len(ids) != 2 || !ids["c2"] {
 		t.Errorf("CallIDs() = %v, want c1 and c2", ids)
 	}
 	if got := string(r.Member("unknown")); got != "[1.50]" {

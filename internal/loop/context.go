@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -9,6 +10,13 @@ import (
 
 // shortest is what a result is shortened to at least, in characters.
 const shortest = 400
+
+// relieve makes the conversation shorter, as the model's context is full, and says whether it could: turns of earlier
+// answers go, and results are cut.
+func (s *state) relieve(ctx context.Context) bool {
+	forgot := s.forget(ctx)
+	return s.shorten() || forgot
+}
 
 // shorten cuts the oldest results of the run's tools until all of them together are half as long, as the model's context
 // is full. The newest one is cut last, and by no more than is needed. It says whether there was anything to cut.

@@ -17,6 +17,7 @@ import (
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/prompted"
 	"github.com/toolgate/toolgate/internal/registry"
+	stores "github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/structured"
 	"github.com/toolgate/toolgate/internal/trace"
 	"github.com/toolgate/toolgate/internal/upstream"
@@ -67,6 +68,8 @@ type Run struct {
 	Client       upstream.Header // the client's as it came, for tools that forward some of it
 	ClientKey    string
 	Key          string           // the client's Idempotency-Key, else ""
+	Turns        stores.Store     // where turns are held for a client's next request; nil for nowhere
+	Memory       bool             // tool turns before an answer are held too
 	Record       *trace.Run       // filled as the run goes; its Start is that of the run's clock
 	Content      bool             // record arguments and results too
 	Stream       Stream           // nil for a reply in one piece
@@ -95,6 +98,9 @@ type Result struct {
 	Header   upstream.Header   // of the last reply
 	RanTools bool
 	RanWrite bool
+	// Hold holds the run's tool turns, once it is known how the answer reads to the client; nil where there is nothing
+	// to hold.
+	Hold func(ctx context.Context, answer string)
 }
 
 // The causes with which a run's clock ends what is under way.
@@ -109,6 +115,7 @@ func (r *Run) Do(ctx context.Context) (*Result, error) {
 	ctx, cancel := context.WithDeadlineCause(ctx, end, errTime)
 	defer cancel()
 	s := newState(r, end)
+	s.restore(ctx)
 	r.Record.Offered = r.View.Len()
 	err := s.steps(ctx)
 	s.result.Usage = s.usage
@@ -141,6 +148,19 @@ type state struct {
 	answer  string     // name of the tool whose call is the answer, "" without
 	byTool  bool       // this turn was asked with that tool
 	results []resultAt // of tools, as they stand in after
+
+	client    *conversation   // nil until it is needed
+	restored  json.RawMessage // the client's messages with what was held of them; nil where nothing was
+	recalled  int             // earlier answers whose turns are in it
+	forgetful bool            // those of earlier answers are too much for the model
+}
+
+// messages are the conversation before the run.
+func (s *state) messages() json.RawMessage {
+	if s.restored != nil {
+		return s.restored
+	}
+	return s.Request.Member("messages")
 }
 
 func newState(r *Run, end time.Time) *state {
@@ -180,7 +200,7 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 		return nil, s.askFailed(ctx, context.Cause(ctx))
 	}
 	answer, err := s.askOnce(ctx, forced)
-	if e, ok := errors.AsType[*upstream.Error](err); ok && ctx.Err() == nil && e.ContextTooLong() && s.shorten() {
+	if e, ok := errors.AsType[*upstream.Error](err); ok && ctx.Err() == nil && e.ContextTooLong() && s.relieve(ctx) {
 		answer, err = s.askOnce(ctx, forced)
 	}
 	s.step++
@@ -283,7 +303,7 @@ func (s *state) askFailed(ctx context.Context, err error) *Error {
 
 // edits are what the next request has beyond the client's. With byTool the answer is asked for as a call.
 func (s *state) edits(forced, byTool bool) (chat.Edits, error) {
-	e := chat.Edits{Before: s.Instructions, After: s.after}
+	e := chat.Edits{Messages: s.restored, Before: s.Instructions, After: s.after}
 	for _, p := range s.Defaults {
 		if p.Name != "tool_choice" || s.step == 0 && !forced {
 			e.Default = append(e.Default, p)
@@ -409,7 +429,7 @@ func cut(turn *chat.Turn) bool {
 
 // conclude ends the run with the turn's text.
 func (s *state) conclude(stop Stop, finish string) error {
-	s.result.Stop, s.result.Finish = stop, finish
+	s.result.Stop, s.result.Finish, s.result.Hold = stop, finish, s.hold(s.after)
 	turn := s.result.Turn
 	if finish == "" || finish == chat.FinishToolCalls { // a refusal has no calls for the client
 		s.result.Finish = chat.FinishStop

@@ -34,7 +34,7 @@ func (s *state) promptEdits(e chat.Edits, forced, byTool bool) (chat.Edits, erro
 	}
 	e.Before = nil
 	var err error
-	e.Messages, err = prompted.Messages(s.Request.Member("messages"), instructions, prompted.System(tools, s.promptChoice(e, forced, byTool)))
+	e.Messages, err = prompted.Messages(s.messages(), instructions, prompted.System(tools, s.promptChoice(e, forced, byTool)))
 	if err != nil {
 		return e, &Error{Kind: Internal, Text: "the conversation could not be written as text for the model", Err: err}
 	}

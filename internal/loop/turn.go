@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,7 +100,7 @@ const (
 // that their requests are equal too.
 func (s *state) uniqueID(id string, index int, what string) string {
 	if s.ids == nil {
-		s.ids = s.Request.CallIDs()
+		s.ids = chat.CallIDs(s.messages())
 	}
 	for n := 0; id == "" || s.ids[id]; n++ {
 		sum := sha256.Sum256(fmt.Appendf(nil, "%d.%d.%d.%s", s.step, index, n, what))
@@ -146,7 +147,7 @@ func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, erro
 		return false, err
 	}
 	if final != nil {
-		s.finish(final, turn)
+		s.finish(final, turn, all)
 		return false, nil
 	}
 	s.hide()
@@ -154,10 +155,13 @@ func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, erro
 }
 
 // finish ends the run with the result of a final tool.
-func (s *state) finish(final *item, turn *chat.Turn) {
+func (s *state) finish(final *item, turn *chat.Turn, all items) {
 	s.result.Stop, s.result.Finish = Final, chat.FinishStop
 	if !final.answer && final.Tool.Ending == tool.Handoff {
 		s.result.Stop = Handoff
+	}
+	if s.Turns != nil && s.Memory {
+		s.result.Hold = s.hold(s.withFinal(turn, all))
 	}
 	switch {
 	case !final.seen.Empty:
@@ -339,7 +343,7 @@ func (s *state) runOne(ctx context.Context, it *item, attempt int) {
 
 // conversation is the run's messages so far, as a JSON list. Nothing is added while calls are under way.
 func (s *state) conversation() json.RawMessage {
-	messages := bytes.TrimSpace(s.Request.Member("messages"))
+	messages := bytes.TrimSpace(s.messages())
 	list := append([]byte{}, messages[:len(messages)-1]...)
 	for _, m := range s.after {
 		list = append(append(list, ','), m...)
@@ -447,6 +451,7 @@ func (s *state) handBack(ctx context.Context, all items, forced bool) error {
 		}
 		s.result.Calls = append(s.result.Calls, raw)
 	}
+	s.holdTurn(ctx, s.result.Turn, all, slices.Concat([]byte(`{"tool_calls":`), list(s.result.Calls), []byte("}")))
 	s.Logger.Debug("turn handed to the client", slog.String("run_id", s.Record.ID), slog.Int("calls", all.client))
 	return nil
 }

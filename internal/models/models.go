@@ -25,6 +25,7 @@ type Config struct {
 	Defaults     config.Map[*config.Node] `yaml:"defaults" doc:"Request fields used where the client sent none."`
 	ToolCalling  string                   `yaml:"tool_calling" enum:"native,prompt" doc:"native: tools go to the provider as such. prompt: for models without native calls, tools are described in the system message and calls are read from text."`
 	Structured   string                   `yaml:"structured" enum:"auto,native,tool" doc:"How response_format json_schema reaches the model. native: as it is. tool: as a tool whose call is the answer. auto: native, and tool where the provider refuses a schema beside tools."`
+	Memory       string                   `yaml:"memory" enum:"held,off" doc:"Overrides memory: whether tool turns that the client never saw are put back in its next request."`
 	Budget       budget.Config            `yaml:"budget" doc:"Overrides of the budget."`
 	Price        budget.Price             `yaml:"price" doc:"Per million tokens, for cost metrics and max_cost."`
 }
@@ -95,6 +96,7 @@ type Model struct {
 	Tools        globs.List
 	Prompt       bool            // it has no native calls
 	Structured   string          // auto, native or tool
+	Memory       string          // held, off, or "" where the file's own word holds
 	Instructions json.RawMessage // a message; nil without
 	Defaults     []chat.Pair
 	Limits       budget.Limits
@@ -105,7 +107,7 @@ type Model struct {
 func New(name string, c *Config, upstreams map[string]*upstream.Client, limits budget.Limits) *Model {
 	m := &Model{
 		Name: name, Label: name, Limits: c.Budget.Over(limits), Price: c.Price,
-		Prompt: c.ToolCalling == "prompt", Structured: c.Structured,
+		Prompt: c.ToolCalling == "prompt", Structured: c.Structured, Memory: c.Memory,
 	}
 	if name == Any {
 		m.Label = "other"

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
@@ -215,6 +218,8 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		Client:       c.r.Header,
 		ClientKey:    bearer(c.r),
 		Key:          c.r.Header.Get(headerIdempotent),
+		Turns:        c.opts.Turns,
+		Memory:       c.remembers(),
 		Record:       c.record,
 		Content:      c.info.site.TraceContent,
 		Logger:       c.log,
@@ -231,6 +236,7 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		var reply json.RawMessage
 		if reply, err = c.reply(result); err == nil {
 			c.ended(result, nil)
+			c.hold(result, gjson.GetBytes(reply, "choices.0.message.content").String())
 			return c.send(result, reply)
 		}
 	}
@@ -248,6 +254,21 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 	}
 	c.ended(result, nil)
 	return gone(st.finish(result))
+}
+
+// remembers says whether tool turns that the client does not see are held for its next request.
+func (c *completion) remembers() bool {
+	if m := c.model.Memory; m != "" {
+		return m == "held"
+	}
+	return c.info.site.Memory
+}
+
+// hold holds the run's tool turns, now that it is known how its answer reads to the client.
+func (c *completion) hold(result *loop.Result, answer string) {
+	if result.Hold != nil {
+		result.Hold(context.WithoutCancel(c.r.Context()), answer) // a client that leaves now may come back
+	}
 }
 
 // ended completes the run's record and counts it.

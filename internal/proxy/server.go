@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/trace"
 )
 
@@ -34,6 +35,7 @@ type Site struct {
 	MaxInflight  int
 	CORSOrigins  []string
 	TraceContent bool
+	Memory       bool // tool turns that a client never saw are put back in its next request
 	MCP          bool // serve the tools at /mcp
 	Mask         *mask.Masker
 }
@@ -44,6 +46,7 @@ type Options struct {
 	Metrics  *Metrics
 	Gatherer prometheus.Gatherer
 	Store    *trace.Store
+	Turns    state.Store  // where turns are held for a client's next request; nil for nowhere
 	Ready    func() error // nil once requests can be served; without it always
 	// Introduce, if it is not nil, lets tools that depend on who asks get ready before they are offered.
 	Introduce func(ctx context.Context, caller map[string]any, header http.Header)

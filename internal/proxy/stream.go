@@ -39,9 +39,11 @@ type stream struct {
 
 	envelope chat.Envelope // settled with the first chunk that is sent
 	settled  bool
-	role     bool // has been sent
-	shown    bool // the client has seen text
-	gap      bool // text was seen that is no part of what comes next
+	role     bool   // has been sent
+	shown    bool   // the client has seen text
+	gap      bool   // text was seen that is no part of what comes next
+	holds    bool   // the run's turns are held for the client's next request
+	whole    []byte // all text that the client has seen, where it is held for its next request
 
 	direct   bool // nothing of this turn is held until it is long enough
 	calls    bool // this turn has calls
@@ -67,6 +69,7 @@ func newStream(c *completion) *stream {
 		hold:      int(c.info.site.Streaming.Hold),
 		keepAlive: time.Duration(c.info.site.Streaming.KeepAlive),
 		progress:  c.progress,
+		holds:     c.opts.Turns != nil && c.remembers(),
 		envelope:  c.envelope(),
 	}
 	st.timer = time.AfterFunc(st.keepAlive, st.alive) // ends with close
@@ -259,7 +262,7 @@ func (st *stream) show(c *chat.Chunk) error {
 		if err := st.bridge(); err != nil {
 			return err
 		}
-		st.saw()
+		st.saw(c.Text)
 		st.shownNow += len(c.Text)
 	}
 	st.seen = true
@@ -270,8 +273,14 @@ func (st *stream) show(c *chat.Chunk) error {
 	return st.data(raw)
 }
 
+// maxWhole bounds the text of an answer whose turns are held, in bytes.
+const maxWhole = 1 << 20
+
 // saw notes that the client sees text.
-func (st *stream) saw() {
+func (st *stream) saw(text string) {
+	if st.holds && len(st.whole) <= maxWhole {
+		st.whole = append(st.whole, text...)
+	}
 	if !st.shown {
 		st.c.metrics.firstToken.Observe(time.Since(st.c.record.Start).Seconds())
 	}
@@ -284,6 +293,7 @@ func (st *stream) bridge() error {
 		return nil
 	}
 	st.gap = false
+	st.saw("\n\n")
 	return st.text("\n\n")
 }
 
@@ -358,7 +368,7 @@ func (st *stream) rest(result *loop.Result) error {
 	if err := st.bridge(); err != nil {
 		return err
 	}
-	st.saw()
+	st.saw(rest)
 	return st.text(rest)
 }
 
@@ -413,7 +423,10 @@ func (st *stream) usage(result *loop.Result) error {
 	return st.data(chat.UsageChunk(st.envelope, result.Usage))
 }
 
-func (st *stream) end(*loop.Result) error {
+func (st *stream) end(result *loop.Result) error {
+	if len(st.whole) <= maxWhole {
+		st.c.hold(result, string(st.whole))
+	}
 	dictionary := st.c.record.Dictionary()
 	b := sse.AppendComment(nil, "trace "+dictionary)
 	b = sse.AppendData(b, []byte(sse.Done))

@@ -38,6 +38,9 @@ func (r *Run) Dictionary() string {
 	if r.Shortened > 0 {
 		head = strconv.AppendInt(append(head, ", shortened="...), int64(r.Shortened), 10)
 	}
+	if r.Lost > 0 {
+		head = strconv.AppendInt(append(head, ", lost="...), int64(r.Lost), 10)
+	}
 	if len(r.Calls) == 0 {
 		return string(head)
 	}

@@ -25,6 +25,7 @@ type Run struct {
 	Usage     json.RawMessage
 	Cost      float64
 	Shortened int    // tool results that were cut as the model's context was full
+	Lost      int    // turns of the client's history that call tools, of which nothing is held
 	Error     string // code of the error that the client got
 	Notes     []string
 }
@@ -98,6 +99,7 @@ type view struct {
 	Cost       float64         `json:"cost,omitempty"`
 	Error      string          `json:"error,omitempty"`
 	Shortened  int             `json:"shortened,omitempty"`
+	Lost       int             `json:"lost,omitempty"`
 	Notes      []string        `json:"notes,omitempty"`
 }
 
@@ -126,7 +128,7 @@ func (r *Run) MarshalJSON() ([]byte, error) {
 	v := view{
 		ID: r.ID, RequestID: r.RequestID, Caller: r.Caller, Model: r.Model, Stream: r.Stream, Started: r.Start.UTC(),
 		MS: r.Took.Milliseconds(), UpstreamMS: r.UpstreamTime().Milliseconds(), Stop: r.Stop, Offered: r.Offered,
-		Usage: r.Usage, Cost: r.Cost, Error: r.Error, Shortened: r.Shortened, Notes: r.Notes,
+		Usage: r.Usage, Cost: r.Cost, Error: r.Error, Shortened: r.Shortened, Lost: r.Lost, Notes: r.Notes,
 		Steps: make([]stepView, len(r.Steps)), Calls: make([]callView, len(r.Calls)),
 	}
 	for i, s := range r.Steps {

@@ -1,0 +1,371 @@
+package loop
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
+	"github.com/toolgate/toolgate/internal/chat"
+	stores "github.com/toolgate/toolgate/internal/state"
+	"github.com/toolgate/toolgate/internal/tool"
+)
+
+// What the client does not get to see of a conversation is held for its next request: the turns with calls of the
+// gateway's tools before an answer, found again by the conversation up to it and its text; and those before a turn that
+// calls the client's tools, found again by these calls.
+const (
+	heldFor  = 24 * time.Hour
+	maxHeld  = 1 << 20 // bytes of one answer's or turn's messages
+	maxAlike = 8       // turns that have the same calls, in other conversations of the same caller
+)
+
+// noResult is what a model reads in place of a result that the client did not give.
+const noResult = "(the client gave no result)"
+
+// heldTurn is what was held of a run that ended with calls of the client's.
+type heldTurn struct {
+	Prefix  string            `json:"prefix"`  // the conversation up to it, as the client has it
+	Before  []json.RawMessage `json:"before"`  // messages of earlier steps
+	Turn    json.RawMessage   `json:"turn"`    // the whole assistant message
+	Results []heldResult      `json:"results"` // in the order of its calls
+}
+
+// heldResult is the result of one call; Text is nil where the client gives it.
+type heldResult struct {
+	ID   string  `json:"id"`
+	Text *string `json:"text,omitempty"`
+}
+
+// conversation is the client's messages with what tells their beginnings apart.
+type conversation struct {
+	messages []gjson.Result
+	prefixes []string // of each message, the messages before it; one more for all of them
+}
+
+// clientMessages reads the client's messages, once.
+func (s *state) clientMessages() *conversation {
+	if s.client == nil {
+		s.client = readConversation(s.Request.Member("messages"))
+	}
+	return s.client
+}
+
+func readConversation(messages json.RawMessage) *conversation {
+	c := &conversation{}
+	h := sha256.New()
+	gjson.ParseBytes(messages).ForEach(func(_, m gjson.Result) bool {
+		c.messages = append(c.messages, m)
+		c.prefixes = append(c.prefixes, hex.EncodeToString(h.Sum(nil)))
+		writeMessage(h, m)
+		return true
+	})
+	c.prefixes = append(c.prefixes, hex.EncodeToString(h.Sum(nil)))
+	return c
+}
+
+// writeMessage adds to a hash what of a message stays the same when a client sends it again: SDKs add empty fields and
+// write JSON in their own way.
+func writeMessage(h io.Writer, m gjson.Result) {
+	part := func(s string) {
+		_, _ = io.WriteString(h, strconv.Itoa(len(s))) // a hash takes everything
+		_, _ = io.WriteString(h, ":")
+		_, _ = io.WriteString(h, s)
+	}
+	content := m.Get("content")
+	part(m.Get("role").String())
+	switch {
+	case content.IsArray() && m.Get("role").String() != "assistant":
+		part(canonical(content))
+	default:
+		part(chat.ContentText(content))
+	}
+	if id := m.Get("tool_call_id"); id.Exists() {
+		part(id.String())
+	}
+	if calls := m.Get("tool_calls.0"); calls.Exists() {
+		part(callsOf(m))
+	}
+}
+
+// canonical is a JSON value in the one way that the gateway writes it.
+func canonical(v gjson.Result) string {
+	d := json.NewDecoder(strings.NewReader(v.Raw))
+	d.UseNumber()
+	var value any
+	if d.Decode(&value) != nil {
+		return v.Raw
+	}
+	return string(tool.EncodeJSON(value))
+}
+
+// callsOf tells an assistant message's calls from others: ids, names and arguments.
+func callsOf(m gjson.Result) string {
+	var b strings.Builder
+	m.Get("tool_calls").ForEach(func(_, c gjson.Result) bool {
+		arguments := c.Get("function.arguments")
+		text := canonical(arguments)
+		if arguments.Type == gjson.String {
+			text = canonical(gjson.Parse(arguments.Str))
+		}
+		fmt.Fprintf(&b, "%q %q %q\n", c.Get("id").String(), c.Get("function.name").String(), text)
+		return true
+	})
+	return b.String()
+}
+
+// restore puts what is held back into the conversation. Where nothing is, the client's messages stay as they are.
+func (s *state) restore(ctx context.Context) {
+	if s.Turns == nil || !bytes.Contains(s.Request.Member("messages"), []byte(`"assistant"`)) {
+		return
+	}
+	c := s.clientMessages()
+	var out []json.RawMessage
+	found := 0
+	for i := 0; i < len(c.messages); i++ {
+		m := c.messages[i]
+		switch {
+		case m.Get("role").String() != "assistant":
+		case m.Get("tool_calls.0").Exists():
+			if held := s.heldTurn(ctx, c, i); held != nil {
+				results, used := held.messages(c.messages[i+1:])
+				out = append(append(append(out, held.Before...), held.Turn), results...)
+				i += used
+				found++
+				continue
+			}
+			s.Record.Lost++
+		case s.Memory && !s.forgetful:
+			if held := s.heldAnswer(ctx, c, i); held != nil {
+				s.recalled++
+				out = append(out, held...)
+				found++
+			}
+		}
+		out = append(out, json.RawMessage(m.Raw))
+	}
+	if s.Record.Lost > 0 {
+		s.Record.Notes = append(s.Record.Notes, fmt.Sprintf("%d turns of the client's history call tools, and nothing is held of what came before them", s.Record.Lost))
+	}
+	if found > 0 {
+		s.restored = list(out)
+		s.Logger.Debug("held turns put back", slog.String("run_id", s.Record.ID), slog.Int("turns", found))
+	}
+}
+
+func list(messages []json.RawMessage) json.RawMessage {
+	b := []byte{'['}
+	for i, m := range messages {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, m...)
+	}
+	return append(b, ']')
+}
+
+// heldTurn is what is held of the turn that message i was made of, nil where it is gone.
+func (s *state) heldTurn(ctx context.Context, c *conversation, i int) *heldTurn {
+	var alike []heldTurn
+	value, ok, err := s.Turns.Get(ctx, s.turnKey(callsOf(c.messages[i])))
+	if err != nil {
+		s.Logger.Warn("held turns can't be read", slog.String("run_id", s.Record.ID), slog.Any("err", err))
+		return nil
+	}
+	if !ok || json.Unmarshal(value, &alike) != nil {
+		return nil
+	}
+	for j := range alike {
+		if alike[j].Prefix == c.prefixes[i] {
+			return &alike[j]
+		}
+	}
+	if len(alike) == 1 { // the client has edited what came before, and it can be no other
+		return &alike[0]
+	}
+	return nil
+}
+
+func (s *state) turnKey(calls string) string {
+	return stores.Key("turn", s.Record.Caller, calls)
+}
+
+// messages are the results of a held turn's calls, in their order, with those of the client out of the messages that
+// follow, and how many of these are used.
+func (h *heldTurn) messages(following []gjson.Result) (results []json.RawMessage, used int) {
+	given := map[string]gjson.Result{}
+	var others []json.RawMessage
+	for _, m := range following {
+		if m.Get("role").String() != "tool" {
+			break
+		}
+		used++
+		id := m.Get("tool_call_id").String()
+		switch _, twice := given[id]; {
+		case twice:
+		case !h.has(id):
+			others = append(others, json.RawMessage(m.Raw))
+		default:
+			given[id] = m
+		}
+	}
+	for _, r := range h.Results {
+		switch m, ok := given[r.ID]; {
+		case r.Text != nil:
+			results = append(results, chat.ToolMessage(r.ID, *r.Text))
+		case ok:
+			results = append(results, json.RawMessage(m.Raw))
+		default:
+			results = append(results, chat.ToolMessage(r.ID, noResult))
+		}
+	}
+	return append(results, others...), used
+}
+
+func (h *heldTurn) has(id string) bool {
+	for _, r := range h.Results {
+		if r.ID == id && r.Text == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// holdTurn holds what the client does not see of a turn that calls its tools. given is the message that it gets.
+func (s *state) holdTurn(ctx context.Context, turn *chat.Turn, all items, given json.RawMessage) {
+	if s.Turns == nil {
+		return
+	}
+	whole := *turn
+	if s.Prompt { // its text has the marks
+		var err error
+		if whole.Message, err = sjson.SetRawBytes(turn.Message, "content", chat.Quote(turn.Text)); err != nil {
+			return
+		}
+	}
+	mends := make([]chat.Mend, len(all.list))
+	held := heldTurn{Before: s.after, Prefix: s.clientMessages().prefixes[len(s.clientMessages().messages)]}
+	for i, it := range all.list {
+		mends[i] = chat.Mend{ID: it.id, Name: it.Name, Arguments: it.Echo}
+		r := heldResult{ID: it.id}
+		if !it.client {
+			r.Text = &it.seen.Text
+		}
+		held.Results = append(held.Results, r)
+	}
+	var err error
+	if held.Turn, err = whole.Echo(mends); err != nil {
+		s.Logger.Warn("a turn could not be held", slog.String("run_id", s.Record.ID), slog.Any("err", err))
+		return
+	}
+	s.keepTurn(ctx, s.turnKey(callsOf(gjson.ParseBytes(given))), held)
+}
+
+// keepTurn adds a turn to those with the same calls, the newest first.
+func (s *state) keepTurn(ctx context.Context, key string, held heldTurn) {
+	for range 10 { // others may do so at the same time
+		old, ok, err := s.Turns.Get(ctx, key)
+		alike := []heldTurn{held}
+		var before []heldTurn
+		if ok && json.Unmarshal(old, &before) == nil {
+			for _, b := range before {
+				if b.Prefix != held.Prefix && len(alike) < maxAlike {
+					alike = append(alike, b)
+				}
+			}
+		}
+		value, marshalErr := json.Marshal(alike)
+		if err == nil {
+			err = marshalErr
+		}
+		if len(value) > maxHeld && len(alike) > 1 {
+			value, err = json.Marshal(alike[:1])
+		}
+		if err != nil || len(value) > maxHeld {
+			s.Logger.Warn("a turn could not be held", slog.String("run_id", s.Record.ID), slog.Int("bytes", len(value)), slog.Any("err", err))
+			return
+		}
+		done := false
+		if ok {
+			done, err = s.Turns.Swap(ctx, key, old, value, heldFor)
+		} else {
+			_, done, err = s.Turns.Claim(ctx, key, value, heldFor)
+		}
+		if done || err != nil {
+			return
+		}
+	}
+}
+
+func (s *state) answerKey(prefix, text string) string {
+	return stores.Key("answer", s.Record.Caller, prefix, strings.TrimSpace(text))
+}
+
+// heldAnswer is the messages before the answer that message i is, nil where none are held.
+func (s *state) heldAnswer(ctx context.Context, c *conversation, i int) []json.RawMessage {
+	value, ok, err := s.Turns.Get(ctx, s.answerKey(c.prefixes[i], chat.ContentText(c.messages[i].Get("content"))))
+	var messages []json.RawMessage
+	if err != nil || !ok || json.Unmarshal(value, &messages) != nil {
+		return nil
+	}
+	return messages
+}
+
+// hold holds the run's turns for the next request, once the answer that the client gets is known.
+func (s *state) hold(messages []json.RawMessage) func(context.Context, string) {
+	if s.Turns == nil || !s.Memory || len(s.results) == 0 {
+		return nil
+	}
+	return func(ctx context.Context, answer string) {
+		value := list(messages)
+		if len(value) > maxHeld {
+			return
+		}
+		c := s.clientMessages()
+		if err := s.Turns.Put(ctx, s.answerKey(c.prefixes[len(c.messages)], answer), value, heldFor); err != nil {
+			s.Logger.Warn("turns could not be held", slog.String("run_id", s.Record.ID), slog.Any("err", err))
+		}
+	}
+}
+
+// withFinal is the run's turns with the one whose final call has ended it.
+func (s *state) withFinal(turn *chat.Turn, all items) []json.RawMessage {
+	for _, it := range all.list {
+		if it.state == waiting {
+			it.seen.Text = notRun
+		}
+	}
+	before, stop := s.after, s.result.Stop
+	if s.remember(turn, all) != nil { // then the turns before it have to do
+		s.result.Stop = stop
+		return before
+	}
+	return s.after
+}
+
+// notRun is what a model reads of calls behind the one that ended the run.
+const notRun = "(not run: the conversation had been answered)"
+
+// forget takes back turns of earlier answers, as the model's context is full, and says whether there were any.
+func (s *state) forget(ctx context.Context) bool {
+	if s.recalled == 0 {
+		return false
+	}
+	s.Record.Shortened += s.recalled
+	s.Record.Notes = append(s.Record.Notes, fmt.Sprintf("step %d: the model's context was full; the tool turns before %d earlier answers were left out and the step was asked once more", s.step+1, s.recalled))
+	s.recalled, s.forgetful, s.restored, s.ids = 0, true, nil, nil
+	lost, notes := s.Record.Lost, s.Record.Notes
+	s.restore(ctx)
+	s.Record.Lost, s.Record.Notes = lost, notes
+	return true
+}
