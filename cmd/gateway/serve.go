@@ -152,12 +152,9 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		Metrics:  proxy.NewMetrics(g.registry),
 		Gatherer: g.registry,
 		Store:    trace.NewStore(c.Trace.Keep, time.Duration(c.Trace.TTL)),
-		Ready:    g.mcp.ready,
-
-		Introduce: g.mcp.introduce(),
-		Version:   version,
-		OpenAPI:   toolgate.OpenAPI,
-		Turns:     g.stores.turns,
+		Version:  version,
+		OpenAPI:  toolgate.OpenAPI,
+		Turns:    g.stores.turns,
 	})
 	return g, nil
 }
@@ -181,6 +178,8 @@ func (g *gateway) newSite(c *checked, masker *mask.Masker) (*proxy.Site, error) 
 		TraceContent: c.Trace.Content,
 		Memory:       c.Memory == "held",
 		Mask:         masker,
+		Ready:        g.mcp.ready,
+		Introduce:    g.mcp.introduce(),
 	}, nil
 }
 

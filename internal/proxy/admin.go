@@ -22,12 +22,12 @@ func (s *Server) health(r chi.Router) {
 
 // admin mounts the operator's endpoints. What tells of tools and runs asks for a key, like /v1.
 func (s *Server) admin(r chi.Router) {
-	r.Get("/readyz", s.routed(routeHealth, func(w http.ResponseWriter, _ *http.Request) error {
+	r.Get("/readyz", s.routed(routeHealth, func(w http.ResponseWriter, r *http.Request) error {
 		if s.down.Load() {
 			return errNotReady
 		}
-		if s.opts.Ready != nil {
-			if err := s.opts.Ready(); err != nil {
+		if ready := info(r).site.Ready; ready != nil {
+			if err := ready(); err != nil {
 				return &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "not_ready", Message: "the gateway is not ready yet", Err: err}
 			}
 		}

@@ -68,8 +68,8 @@ func (c *completion) read() (*registry.View, budget.Limits, error) {
 	if c.model, err = modelFor(c.info, c.req.Model); err != nil {
 		return nil, limits, err
 	}
-	if c.opts.Introduce != nil {
-		c.opts.Introduce(c.r.Context(), c.info.caller.Fields, c.r.Header)
+	if introduce := c.info.site.Introduce; introduce != nil {
+		introduce(c.r.Context(), c.info.caller.Fields, c.r.Header)
 	}
 	if limits, err = limitsFor(c.r.Header, c.info.caller.Budget.Narrow(c.model.Limits)); err != nil {
 		return nil, limits, err

@@ -80,6 +80,9 @@ type mcpCaller struct {
 
 // call makes one call as a run of its own. What a model would read of a failure is the result, marked as an error.
 func (c mcpCaller) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	if c.info.tenure.hold() { // the SDK makes calls in goroutines of its own, which may outlast the request
+		defer c.info.tenure.release()
+	}
 	record := trace.NewRun(time.Now())
 	record.RequestID, record.Caller, record.Model, record.Offered = c.info.requestID, c.info.caller.Name, c.model.Name, c.view.Len()
 	key := c.key

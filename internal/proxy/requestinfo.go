@@ -18,6 +18,7 @@ type requestInfo struct {
 	route     string // for metrics, from a closed list
 	model     string // label
 	caller    *auth.Caller
+	tenure    *tenure // of site; held until the handler returns
 	site      *Site
 	runID     string
 	stop      string
@@ -38,7 +39,9 @@ func info(r *http.Request) *requestInfo {
 // that is fit to be a header and a log value.
 func (s *Server) withInfo(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		i := &requestInfo{start: time.Now(), route: "other", site: s.site.Load(), requestID: r.Header.Get("X-Request-Id")}
+		t := s.take()
+		defer t.release()
+		i := &requestInfo{start: time.Now(), route: "other", tenure: t, site: t.site, requestID: r.Header.Get("X-Request-Id")}
 		if !fitID(i.requestID) {
 			i.requestID = "req_" + ulid.Make().String()
 		}

@@ -24,7 +24,8 @@ import (
 	"github.com/toolgate/toolgate/internal/trace"
 )
 
-// Site is all that a configuration says of serving. Immutable; a request keeps the one that it began with.
+// Site is all that a configuration says of serving. Immutable once it is used; a request keeps the one that it began
+// with.
 type Site struct {
 	Keys         *auth.Keys
 	Models       *models.Table
@@ -38,6 +39,11 @@ type Site struct {
 	Memory       bool // tool turns that a client never saw are put back in its next request
 	MCP          bool // serve the tools at /mcp
 	Mask         *mask.Masker
+	Ready        func() error // nil once requests can be served; without it always
+	// Introduce, if it is not nil, lets tools that depend on who asks get ready before they are offered.
+	Introduce func(ctx context.Context, caller map[string]any, header http.Header)
+
+	cors *cors.Cors // made by Use; nil without origins
 }
 
 // Options is what a Server is made with. All of it is required but OpenAPI.
@@ -46,17 +52,14 @@ type Options struct {
 	Metrics  *Metrics
 	Gatherer prometheus.Gatherer
 	Store    *trace.Store
-	Turns    state.Store  // where turns are held for a client's next request; nil for nowhere
-	Ready    func() error // nil once requests can be served; without it always
-	// Introduce, if it is not nil, lets tools that depend on who asks get ready before they are offered.
-	Introduce func(ctx context.Context, caller map[string]any, header http.Header)
-	Version   string // told to MCP clients
-	OpenAPI   []byte // served at /openapi.yaml; without it that is 404
+	Turns    state.Store // where turns are held for a client's next request; nil for nowhere
+	Version  string      // told to MCP clients
+	OpenAPI  []byte      // served at /openapi.yaml; without it that is 404
 }
 
 // Server serves clients. Its site can be replaced while it does.
 type Server struct {
-	site    atomic.Pointer[Site]
+	tenure  atomic.Pointer[tenure] // of the site in force
 	log     *slog.Logger
 	metrics *Metrics
 	opts    Options
@@ -68,15 +71,6 @@ func New(site *Site, o Options) *Server {
 	s := &Server{log: o.Logger, metrics: o.Metrics, opts: o}
 	s.Use(site)
 	return s
-}
-
-// Use replaces the site for requests to come.
-func (s *Server) Use(site *Site) {
-	for _, m := range site.Models.Named() {
-		s.metrics.known(m.Label)
-	}
-	s.metrics.known("other")
-	s.site.Store(site)
 }
 
 // Routes, as the metrics name them.
@@ -93,14 +87,7 @@ const (
 func (s *Server) Handler(admin bool) http.Handler {
 	r := s.router()
 	r.Route("/v1", func(r chi.Router) {
-		if origins := s.site.Load().CORSOrigins; len(origins) > 0 {
-			r.Use(cors.Handler(cors.Options{ // before authentication: a preflight has no key
-				AllowedOrigins: origins,
-				AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodDelete},
-				AllowedHeaders: []string{"*"},
-				ExposedHeaders: []string{trace.Header, "X-Request-Id", "Retry-After", "X-Should-Retry"},
-			}))
-		}
+		r.Use(s.crossOrigin)  // before authentication: a preflight has no key
 		r.Use(s.authenticate) // before inflight: strangers take no places
 		r.Use(s.inflight)
 		r.Post("/chat/completions", s.routed(routeChat, s.chat))
