@@ -3,12 +3,9 @@ package registry
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"regexp"
 	"strconv"
@@ -78,7 +75,7 @@ func (v *View) check(p *Prepared, t *Tool) {
 	t.schema.FillDefaults(p.args)
 	faults := t.schema.Validate(p.args)
 	if len(faults) == 0 {
-		p.Tool = t
+		p.Tool, p.Canonical = t, string(tool.EncodeJSON(p.args))
 		return
 	}
 	for name := range t.config.Bind.All() {
@@ -141,28 +138,43 @@ type Scope struct {
 	Tell         func(lines ...string)  // told what the tool sends; nil where nobody looks
 }
 
-// Run makes a prepared call. Where ctx ends before the call does, it returns ctx's cause; whatever else happens is an
-// observation.
+// Run makes a prepared call, a write under its key only where it has not been made before. Where ctx ends before the call
+// does, it returns ctx's cause; whatever else happens is an observation.
 func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
 	t := p.Tool
 	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID, Headers: s.Headers, Conversation: s.Conversation, Tell: s.Tell}
 	if t.Effect == tool.Write {
-		call.IdempotencyKey = idempotencyKey(s, t.Name, p.args)
+		call.IdempotencyKey = idempotencyKey(s, call, t.Name)
+		return v.write(ctx, t, call, s)
 	}
+	made := v.make(ctx, t, call, s)
+	return made.seen, made.ended
+}
+
+// made is what came of a call.
+type made struct {
+	seen    Observation
+	failure *tool.Error // nil of a good one
+	ended   error       // the cause, where ctx ended before the call; seen is empty then
+}
+
+// make makes a call.
+func (v *View) make(ctx context.Context, t *Tool, call tool.Call, s Scope) made {
 	start := time.Now()
 	result, err := v.set.result(ctx, t, call, s.Caller)
 	took := time.Since(start)
 	v.set.opts.Metrics.duration.WithLabelValues(t.Name).Observe(took.Seconds())
 	if err == nil {
-		return t.good(result), nil
+		return made{seen: t.good(result)}
 	}
 	v.set.opts.Logger.Warn("tool call failed",
 		slog.String("run_id", s.RunID), slog.String("call_id", s.CallID), slog.String("tool", t.Name),
 		slog.Duration("duration", took), slog.Any("err", err))
+	failure := tool.AsError(err)
 	if ctx.Err() != nil {
-		return Observation{}, context.Cause(ctx)
+		return made{failure: failure, ended: context.Cause(ctx)}
 	}
-	return t.failed(v.set, tool.AsError(err), call), nil
+	return made{seen: t.failed(v.set, failure, call), failure: failure}
 }
 
 // result is what a call brings, or what an equal call of the same caller has brought within the tool's cache.
@@ -175,23 +187,23 @@ func (s *Set) result(ctx context.Context, t *Tool, c tool.Call, caller string) (
 	return s.cache.do(ctx, key, ttl, func(ctx context.Context) (tool.Result, error) { return t.call(ctx, c) })
 }
 
-// idempotencyKey tells one write call from every other, and is the same when it is made again.
-func idempotencyKey(s Scope, name string, args map[string]any) string {
-	h := sha256.New()
-	for _, part := range []string{s.Key, name, string(tool.EncodeJSON(args)), strconv.Itoa(s.Attempt)} {
-		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) // lengths, so that no two lists of parts read alike
-	}
-	return "tg_" + hex.EncodeToString(h.Sum(nil)[:16])
-}
-
-// call is every attempt of a call.
+// call is every attempt of a call. Its failure is NotDone where that holds for all of them.
 func (t *Tool) call(ctx context.Context, c tool.Call) (tool.Result, error) {
-	return retry.Do(ctx, t.policy, func(err error) (bool, time.Duration) {
+	reached := false
+	result, err := retry.Do(ctx, t.policy, func(err error) (bool, time.Duration) {
 		e := tool.AsError(err)
 		return e.Transient() && e.Type != tool.TypeCircuitOpen && ctx.Err() == nil, e.RetryAfter
 	}, func(ctx context.Context, _ int) (tool.Result, error) {
-		return t.attempt(ctx, c)
+		result, err := t.attempt(ctx, c)
+		reached = reached || err == nil || !tool.AsError(err).NotDone
+		return result, err
 	})
+	if e, ok := errors.AsType[*tool.Error](err); ok && reached && e.NotDone {
+		own := *e
+		own.NotDone = false
+		return result, &own
+	}
+	return result, err
 }
 
 // errTimeout is the cause of an attempt's own deadline.
@@ -202,13 +214,13 @@ func (t *Tool) attempt(outer context.Context, c tool.Call) (tool.Result, error) 
 	defer cancel()
 	if t.slots != nil {
 		if err := t.place(ctx); err != nil {
-			return tool.Result{}, &tool.Error{Class: tool.Unavailable, Type: tool.TypeBusy, Err: fmt.Errorf("all %d places are taken: %w", t.config.Concurrency, err)}
+			return tool.Result{}, &tool.Error{Class: tool.Unavailable, Type: tool.TypeBusy, NotDone: true, Err: fmt.Errorf("all %d places are taken: %w", t.config.Concurrency, err)}
 		}
 		defer t.slots.Release(1)
 	}
 	done, err := t.breaker.Allow()
 	if err != nil {
-		e := &tool.Error{Class: tool.Unavailable, Type: tool.TypeCircuitOpen, Err: err}
+		e := &tool.Error{Class: tool.Unavailable, Type: tool.TypeCircuitOpen, NotDone: true, Err: err}
 		if open, ok := errors.AsType[*breaker.Open](err); ok {
 			e.RetryAfter = open.RetryAfter
 		}

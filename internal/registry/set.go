@@ -170,6 +170,7 @@ type Options struct {
 	Metrics     *Metrics     // required
 	OnBreaker   func(string, breaker.State)
 	Definitions *Definitions
+	Writes      *Writes // what is known of write calls; nil makes each one whenever it is asked for
 	// EnvOf, if it is not nil, is the Env of a tool in place of Env, and Wrap what is put around each tool; both are for
 	// commands that look into calls or stand in for them.
 	EnvOf func(tool string) tool.Env
@@ -204,6 +205,7 @@ type Tool struct {
 	Effect tool.Effect
 	Ending tool.Ending // of a good result
 
+	idempotent   bool // its service honours the idempotency key
 	config       *Config
 	schema       *schema.Schema
 	impl         tool.Tool
@@ -279,6 +281,8 @@ func (s *Set) newTool(def *definition) (*Tool, error) {
 		schema: def.schema,
 		impl:   impl,
 		policy: c.Retry.Policy(),
+
+		idempotent: def.spec.Idempotent,
 	}
 	if c.Final {
 		t.Ending = tool.Final

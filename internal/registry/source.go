@@ -107,6 +107,9 @@ func (s *Set) foundTool(f Found) (*Tool, error) {
 	if def.common.Cache > 0 && def.spec.Effect == tool.Write {
 		return nil, errors.New(cacheWrite)
 	}
+	if def.common.Retry.Policy().Attempts > 1 && def.spec.Effect == tool.Write && !def.spec.Idempotent {
+		return nil, errors.New(writeRetry)
+	}
 	t, err := s.newTool(def)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func NewMemory(l Limits) *Memory {
 	}
 	least := max(l.Bytes/l.Entries, overhead) // so that the weight bounds the count too
 	return &Memory{kept: otter.Must(&otter.Options[string, entry]{
-		MaximumWeight: uint64(l.Bytes),
+		MaximumWeight: uint64(l.Bytes), //nolint:gosec // it is positive
 		Weigher: func(key string, e entry) uint32 {
 			return uint32(min(max(len(key)+len(e.value)+overhead, least), 1<<30))
 		},

@@ -75,6 +75,7 @@ type Error struct {
 	Status     int           // HTTP status, or a command's exit code; 0 when there is none
 	Message    string        // Business only: what the service said, for the model; "" for the usual words
 	RetryAfter time.Duration // what the service asked for; 0 when it did not
+	NotDone    bool          // it is certain that the call changed nothing, as it did not get to where it would have
 	Err        error
 }
 

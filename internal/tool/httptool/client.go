@@ -29,7 +29,9 @@ func (t *client) Call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}
 	reply, err := t.send(ctx, out)
 	if err != nil {
-		return tool.Result{}, broken(ctx, err)
+		e := broken(ctx, err)
+		_, e.NotDone = errors.AsType[*unreached](err)
+		return tool.Result{}, e
 	}
 	defer reply.Body.Close()
 	if reply.StatusCode < 200 || reply.StatusCode > 299 {
@@ -68,6 +70,18 @@ type unreadable struct{ err error }
 
 func (e *unreadable) Error() string { return "reply: " + e.err.Error() }
 func (e *unreadable) Unwrap() error { return e.err }
+
+// unreached is a request of which nothing was sent.
+type unreached struct{ err error }
+
+func (e *unreached) Error() string { return e.err.Error() }
+func (e *unreached) Unwrap() error { return e.err }
+
+// dialing says whether a request failed for want of a connection to send it on.
+func dialing(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
 
 // errFailWhen is a reply that fail_when takes for a failure.
 var errFailWhen = errors.New("fail_when holds for the reply")
@@ -120,6 +134,7 @@ func refused(reply *http.Response, out *outgoing) *tool.Error {
 	switch s := reply.StatusCode; {
 	case s >= 500, s == http.StatusRequestTimeout, s == http.StatusTooManyRequests:
 		e.Class = tool.Unavailable
+		e.NotDone = s == http.StatusTooManyRequests
 		e.RetryAfter = retry.ParseRetryAfter(reply.Header.Get("Retry-After"), time.Now())
 	}
 	return e

@@ -19,6 +19,9 @@ func (t *client) send(ctx context.Context, out *outgoing) (*http.Response, error
 	for hops := 0; ; hops++ {
 		reply, err := t.transport.RoundTrip(out.request(ctx, t.replay))
 		if err != nil {
+			if hops == 0 && !t.replay && dialing(err) {
+				return nil, &unreached{err}
+			}
 			return nil, err
 		}
 		if !t.plan.sameHost {

@@ -130,7 +130,7 @@ func (c *caller) failure(ctx context.Context, x *session, seen outcome, err erro
 	case ctx.Err() != nil:
 		return &tool.Error{Class: tool.Failed, Type: tool.TypeInternal, Err: err}
 	case errors.Is(err, errCrowded):
-		return &tool.Error{Class: tool.Unavailable, Type: tool.TypeBusy, Err: err}
+		return &tool.Error{Class: tool.Unavailable, Type: tool.TypeBusy, NotDone: true, Err: err}
 	case x != nil && invalid(err):
 		return &tool.Error{Class: tool.Business, Type: TypeMCP, Message: bounded(wire.Message), Err: err}
 	case isWire && wire.Code == codeTooLong:
