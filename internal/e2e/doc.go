@@ -1,5 +1,6 @@
 // Package e2e tests the built gateway as users meet it: a process, real HTTP on loopback, the SDKs that people use, and
-// tools that are real services. Only the model is scripted.
+// tools that are real services. Only the model is scripted, but for TestRealModel, which has a build tag of its own:
+// make real-model installs a small model and asks it.
 //
 //	go test -tags e2e ./internal/e2e/...
 //

@@ -53,7 +53,7 @@ func run(m *testing.M) int {
 // root is the repository's folder: tests run in that of their package.
 func root() string { return filepath.Join("..", "..") }
 
-// process is a command of the gateway's binary that serves until it is told to end.
+// process is a command, most often of the gateway's binary, that serves until it is told to end.
 type process struct {
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the process has ended and all that it wrote is in log
@@ -67,8 +67,16 @@ type process struct {
 // start runs the binary. Its lines on stderr are the log; address finds in one of them where it serves.
 func start(t *testing.T, env, args []string, address func(line string) string) (*process, string) {
 	t.Helper()
-	p := &process{cmd: exec.CommandContext(context.Background(), binary, args...), ended: make(chan struct{}), served: make(chan string, 1)}
-	p.cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=50"), env...) // the race detector's own is a second
+	cmd := exec.CommandContext(context.Background(), binary, args...)
+	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=50"), env...) // the race detector's own is a second
+	return launch(t, cmd, address)
+}
+
+// launch starts a command that serves. See start.
+func launch(t *testing.T, cmd *exec.Cmd, address func(line string) string) (*process, string) {
+	t.Helper()
+	p := &process{cmd: cmd, ended: make(chan struct{}), served: make(chan string, 1)}
+	name := filepath.Base(cmd.Path) + " " + strings.Join(cmd.Args[1:], " ")
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -81,16 +89,16 @@ func start(t *testing.T, env, args []string, address func(line string) string) (
 		p.end(t)
 		if t.Failed() {
 			lines := strings.Split(strings.TrimSpace(p.text()), "\n")
-			t.Logf("end of the log of %s:\n%s", strings.Join(args, " "), strings.Join(lines[max(0, len(lines)-15):], "\n"))
+			t.Logf("end of the log of %s:\n%s", name, strings.Join(lines[max(0, len(lines)-15):], "\n"))
 		}
 	})
 	select {
 	case at := <-p.served:
 		return p, at
 	case <-p.ended:
-		t.Fatalf("%s ended: %v\n%s", strings.Join(args, " "), p.err, p.text())
+		t.Fatalf("%s ended: %v\n%s", name, p.err, p.text())
 	case <-time.After(patience):
-		t.Fatalf("%s does not serve\n%s", strings.Join(args, " "), p.text())
+		t.Fatalf("%s does not serve\n%s", name, p.text())
 	}
 	return nil, ""
 }
