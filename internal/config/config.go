@@ -35,6 +35,7 @@ type File struct {
 	faulty   map[place]bool // where a value is known to be bad: what else is said of it is noise
 	secrets  map[string]bool
 	active   map[any]bool // pointers whose DecodeNode is running
+	used     map[string]Sum
 }
 
 type place struct{ file, path string }
@@ -56,10 +57,13 @@ func Load(path string, lookup func(string) (string, bool)) *File {
 	data, err := readLimited(path, MaxBytes)
 	if err != nil {
 		f := newFile(path, lookup)
+		f.use(path, nil)
 		f.report(Problem{File: path, Pos: Pos{1, 1}, Message: "the file can't be read: " + reason(err)})
 		return f
 	}
-	return Parse(path, filepath.Dir(path), data, lookup)
+	f := Parse(path, filepath.Dir(path), data, lookup)
+	f.use(path, data)
+	return f
 }
 
 // Parse is Load from bytes; name is for messages and dir is where relative paths start.
@@ -74,7 +78,7 @@ func Parse(name, dir string, data []byte, lookup func(string) (string, bool)) *F
 }
 
 func newFile(name string, lookup func(string) (string, bool)) *File {
-	return &File{name: name, lookup: lookup, faulty: map[place]bool{}, secrets: map[string]bool{}, active: map[any]bool{}}
+	return &File{name: name, lookup: lookup, faulty: map[place]bool{}, secrets: map[string]bool{}, active: map[any]bool{}, used: map[string]Sum{}}
 }
 
 // Root is the whole document, or nil when it could not be parsed. An empty file is an empty mapping.

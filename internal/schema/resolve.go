@@ -166,6 +166,7 @@ func (b *builder) fileDocument(name string, at place) (*document, error) {
 		return d, nil
 	}
 	data, err := readFile(path)
+	from.Uses(path, data)
 	if err != nil {
 		return nil, fmt.Errorf("can't read %s: %w", name, err)
 	}

@@ -35,6 +35,7 @@ func readDocument(n *config.Node, path string) *document {
 		full = filepath.Join(n.Dir(), full)
 	}
 	data, err := readFile(full)
+	n.Uses(full, data)
 	if err != nil {
 		at.Fail("%s can't be read: %v", path, err)
 		return nil

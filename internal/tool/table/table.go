@@ -107,24 +107,33 @@ func (c *Config) readFile(n *config.Node) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(n.Dir(), path)
 	}
-	if err := c.readCSV(path); err != nil {
+	data, err := readFile(path)
+	n.Uses(path, data)
+	if err == nil {
+		err = c.readCSV(data)
+	}
+	if err != nil {
 		n.FailKey("file", "%s", err)
 	}
 }
 
-func (c *Config) readCSV(path string) error {
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close() //nolint:errcheck // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(data) > maxFile {
-		return fmt.Errorf("is larger than %d bytes", maxFile)
+		return nil, fmt.Errorf("is larger than %d bytes", maxFile)
 	}
+	return data, nil
+}
+
+func (c *Config) readCSV(data []byte) error {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	head, err := r.Read()
 	if err != nil {

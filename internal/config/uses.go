@@ -1,0 +1,44 @@
+package config
+
+import (
+	"crypto/sha256"
+	"maps"
+	"path/filepath"
+)
+
+// Sum tells whether what a file holds is still the same. The zero Sum is that of a file that can't be read.
+type Sum [sha256.Size]byte
+
+// SumOf is the Sum of a content.
+func SumOf(data []byte) Sum { return sha256.Sum256(data) }
+
+// Uses are the files that the configuration was made from, itself among them, by absolute path, with what was read of
+// each. One that could not be read is there too: the configuration may be good once it can.
+func (f *File) Uses() map[string]Sum { return maps.Clone(f.used) }
+
+// Uses notes that the file at path, relative to Dir, is a part of the configuration. data is what was read of it, nil
+// where it can't be read.
+func (n *Node) Uses(path string, data []byte) {
+	if n != nil {
+		n.doc.uses(path, data)
+	}
+}
+
+func (d *document) uses(path string, data []byte) {
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(d.dir, path)
+	}
+	d.file.use(path, data)
+}
+
+func (f *File) use(path string, data []byte) {
+	full, err := filepath.Abs(path)
+	if err != nil { // there is no working folder
+		return
+	}
+	var sum Sum
+	if data != nil {
+		sum = SumOf(data)
+	}
+	f.used[full] = sum
+}
