@@ -236,5 +236,5 @@ func newLogger(c logConfig, m *mask.Masker) *slog.Logger {
 	if c.Format == "text" {
 		h = slog.NewTextHandler(os.Stderr, opts)
 	}
-	return slog.New(m.Handler(h))
+	return slog.New(mask.Handler(h, func() *mask.Masker { return m }))
 }

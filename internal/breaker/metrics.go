@@ -15,5 +15,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
+// Forget takes the series of a breaker away.
+func (m *Metrics) Forget(name string) { m.state.DeleteLabelValues(name) }
+
 // Changed is for Options.OnChange.
 func (m *Metrics) Changed(name string, s State) { m.state.WithLabelValues(name).Set(float64(s)) }

@@ -63,18 +63,18 @@ func (m *Masker) Known(s string) string {
 }
 
 // Handler is h with every text masked: messages and short attributes of configured secrets, errors of whatever looks
-// like one too.
-func (m *Masker) Handler(h slog.Handler) slog.Handler { return handler{h, m} }
+// like one too. masker, which is called for each text, says by what.
+func Handler(h slog.Handler, masker func() *Masker) slog.Handler { return handler{h, masker} }
 
 type handler struct {
-	next slog.Handler
-	mask *Masker
+	next   slog.Handler
+	masker func() *Masker
 }
 
 func (h handler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
 
 func (h handler) Handle(ctx context.Context, r slog.Record) error {
-	masked := slog.NewRecord(r.Time, r.Level, h.mask.Known(r.Message), r.PC)
+	masked := slog.NewRecord(r.Time, r.Level, h.masker().Known(r.Message), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
 		masked.AddAttrs(h.attr(a))
 		return true
@@ -86,7 +86,7 @@ func (h handler) attr(a slog.Attr) slog.Attr {
 	v := a.Value.Resolve()
 	switch v.Kind() {
 	case slog.KindString:
-		return slog.String(a.Key, h.mask.Known(v.String()))
+		return slog.String(a.Key, h.masker().Known(v.String()))
 	case slog.KindGroup:
 		group := slices.Clone(v.Group())
 		for i := range group {
@@ -95,7 +95,7 @@ func (h handler) attr(a slog.Attr) slog.Attr {
 		return slog.Attr{Key: a.Key, Value: slog.GroupValue(group...)}
 	case slog.KindAny:
 		if err, ok := v.Any().(error); ok {
-			return slog.String(a.Key, h.mask.Text(err.Error()))
+			return slog.String(a.Key, h.masker().Text(err.Error()))
 		}
 	}
 	return a
@@ -106,7 +106,9 @@ func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	for i, a := range attrs {
 		masked[i] = h.attr(a)
 	}
-	return handler{h.next.WithAttrs(masked), h.mask}
+	return handler{h.next.WithAttrs(masked), h.masker}
 }
 
-func (h handler) WithGroup(name string) slog.Handler { return handler{h.next.WithGroup(name), h.mask} }
+func (h handler) WithGroup(name string) slog.Handler {
+	return handler{h.next.WithGroup(name), h.masker}
+}

@@ -20,6 +20,30 @@ func NewStore(keep int, ttl time.Duration) *Store {
 	return &Store{ttl: ttl, now: time.Now, ring: make([]*Run, keep), byID: map[string]*Run{}}
 }
 
+// Limit changes how many runs are kept and for how long. Of those that are there the newest stay.
+func (s *Store) Limit(keep int, ttl time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ttl = ttl
+	if keep == len(s.ring) {
+		return
+	}
+	var runs []*Run // from the oldest on
+	for i := range s.ring {
+		if r := s.ring[(s.next+i)%len(s.ring)]; r != nil {
+			runs = append(runs, r)
+		}
+	}
+	for len(runs) > keep {
+		delete(s.byID, runs[0].ID)
+		runs = runs[1:]
+	}
+	s.ring, s.next = make([]*Run, keep), 0
+	if copy(s.ring, runs) < keep {
+		s.next = len(runs)
+	}
+}
+
 // Add takes in a run that has ended.
 func (s *Store) Add(r *Run) {
 	s.mu.Lock()

@@ -97,6 +97,21 @@ func TestStoreIsBoundedByNumberTimeAndCaller(t *testing.T) {
 	if _, ok := s.Get(runs[2].ID, "web"); ok {
 		t.Error("a run is seen after its time")
 	}
+	s.Limit(3, 3*time.Hour)
+	if _, ok := s.Get(runs[2].ID, "web"); !ok {
+		t.Error("a run is gone in a store that keeps runs for longer now")
+	}
+	s.Add(runs[0])
+	s.Limit(2, 3*time.Hour)
+	for i, want := range []bool{true, false, true} {
+		if _, ok := s.Get(runs[i].ID, "web"); ok != want {
+			t.Errorf("run %d in a store that is smaller now: kept %v, want %v", i, ok, want)
+		}
+	}
+	s.Add(runs[1])
+	if _, ok := s.Get(runs[2].ID, "web"); ok {
+		t.Error("the oldest run is kept")
+	}
 	none := NewStore(0, time.Hour)
 	none.Add(runs[0])
 	if _, ok := none.Get(runs[0].ID, "web"); ok {
