@@ -109,3 +109,12 @@ func (t *Turn) ownReply() []byte {
 	}
 	return append(b, '}')
 }
+
+// WithChoice is a reply with the choice of another one at the end, as number index.
+func WithChoice(reply, other json.RawMessage, index int) (json.RawMessage, error) {
+	choice, err := sjson.SetBytes([]byte(gjson.GetBytes(other, "choices.0").Raw), "index", index)
+	if err != nil {
+		return nil, err
+	}
+	return sjson.SetRawBytes(reply, "choices.-1", choice)
+}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/budget"
@@ -61,6 +62,7 @@ type Run struct {
 	Format       *structured.Format // what the answer has to fit; nil without
 	FormatWay    FormatWay
 	Limits       budget.Limits
+	Spent        *Spent // of the budget, by all runs that share it; nil: this one's own
 	Price        budget.Price
 	Instructions json.RawMessage // a message before the client's; nil without
 	Defaults     []chat.Pair     // members where the client sent none; tool_choice among them is for the first step
@@ -75,6 +77,46 @@ type Run struct {
 	Stream       Stream           // nil for a reply in one piece
 	Logger       *slog.Logger     // required
 	Now          func() time.Time // required
+}
+
+// Spent is what runs that share a budget have spent of it. The zero value is ready.
+type Spent struct {
+	mu     sync.Mutex
+	calls  int // of gateway tools
+	tokens int64
+	cost   float64
+}
+
+// add counts what a model call cost.
+func (s *Spent) add(tokens int64, cost float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens += tokens
+	s.cost += cost
+}
+
+// call counts a tool call, and says whether it is within the limit.
+func (s *Spent) call(limit int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.calls >= limit {
+		return false
+	}
+	s.calls++
+	return true
+}
+
+// reached is the limit that tokens or cost have reached.
+func (s *Spent) reached(l budget.Limits) Stop {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case l.Tokens > 0 && s.tokens >= l.Tokens:
+		return MaxTokens
+	case l.Cost > 0 && s.cost >= l.Cost:
+		return MaxCost
+	}
+	return ""
 }
 
 // FormatWay is how a model is asked for an answer that fits a schema.
@@ -134,9 +176,7 @@ type state struct {
 	step   int               // model calls made
 
 	usage    json.RawMessage
-	tokens   chat.Tokens
 	cost     float64
-	calls    int            // of gateway tools, towards max_tool_calls
 	repeats  map[string]int // by tool and arguments
 	writes   map[string]int // likewise, of calls that ran
 	limit    Stop           // the limit that has been reached, "" before
@@ -165,6 +205,9 @@ func (s *state) messages() json.RawMessage {
 
 func newState(r *Run, end time.Time) *state {
 	s := &state{Run: r, end: end, repeats: map[string]int{}, writes: map[string]int{}}
+	if r.Spent == nil {
+		r.Spent = &Spent{}
+	}
 	names := []iter.Seq[string]{r.View.Names(), r.Request.DeclaredNames()}
 	if r.Format != nil {
 		s.answer = s.answerName()
@@ -211,8 +254,9 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 	s.byTool = s.Format != nil && (answer.ByTool || s.formatByTool())
 	tokens := chat.ReadTokens(turn.Usage)
 	s.usage = chat.AddUsage(s.usage, turn.Usage)
-	s.tokens = chat.ReadTokens(s.usage)
-	s.cost += s.Price.Cost(tokens.Prompt, tokens.Completion, tokens.Cached)
+	cost := s.Price.Cost(tokens.Prompt, tokens.Completion, tokens.Cached)
+	s.cost += cost
+	s.Spent.add(tokens.Total, cost)
 	s.result.Turn, s.result.Header = turn, answer.Header
 	return turn, nil
 }
@@ -311,6 +355,9 @@ func (s *state) edits(forced, byTool bool) (chat.Edits, error) {
 	}
 	if byTool {
 		e.Drop = append(e.Drop, "response_format")
+	}
+	if s.Request.N > 1 { // each choice is a run of its own
+		e.Drop = append(e.Drop, "n")
 	}
 	if s.Prompt {
 		return s.promptEdits(e, forced, byTool)

@@ -185,12 +185,11 @@ func (s *state) admit(all items) Stop {
 		case limit == MaxTokens || limit == MaxCost:
 			it.refuse(s.View.Refuse(registry.LimitReached, "the run's budget is used up; answer with what you have"))
 			continue
-		case s.calls >= s.Limits.ToolCalls:
+		case !s.Spent.call(s.Limits.ToolCalls):
 			limit = MaxToolCalls
 			it.refuse(s.View.Refuse(registry.LimitReached, fmt.Sprintf("the limit of %d tool calls is reached; answer with what you have", s.Limits.ToolCalls)))
 			continue
 		}
-		s.calls++
 		s.repeats[key]++
 		switch {
 		case s.repeats[key] > s.Limits.Repeats:
@@ -205,16 +204,8 @@ func (s *state) admit(all items) Stop {
 	return limit
 }
 
-// spent is the limit that the run's tokens or cost have reached.
-func (s *state) spent() Stop {
-	switch {
-	case s.Limits.Tokens > 0 && s.tokens.Total >= s.Limits.Tokens:
-		return MaxTokens
-	case s.Limits.Cost > 0 && s.cost >= s.Limits.Cost:
-		return MaxCost
-	}
-	return ""
-}
+// spent is the limit that tokens or cost have reached.
+func (s *state) spent() Stop { return s.Spent.reached(s.Limits) }
 
 func (it *item) refuse(o registry.Observation) { it.seen, it.state = o, refused }
 

@@ -81,12 +81,6 @@ func (c *completion) read() (*registry.View, budget.Limits, error) {
 	if err == nil {
 		err = c.readProgress()
 	}
-	if err == nil && !c.passes(view) && c.req.N > 1 {
-		err = &Error{
-			Status: http.StatusBadRequest, Type: invalidRequest, Param: "n", Code: "unsupported_value",
-			Message: "n: more than one choice is not supported yet together with the gateway's tools; ask for one, or send X-Gateway-Tools: none",
-		}
-	}
 	return view, limits, err
 }
 
@@ -201,9 +195,42 @@ func parseTools(text string) (globs.List, error) {
 	return globs.Parse(patterns)
 }
 
-// run makes the run and answers with its end.
+// run makes a run for each choice that is asked for, and answers with their end.
 func (c *completion) run(view *registry.View, limits budget.Limits) error {
-	run := &loop.Run{
+	var w *wire
+	if c.req.Stream {
+		w = newWire(c)
+		defer w.close()
+	}
+	all := c.newChoices(view, limits, w)
+	result, err := all.run(c.r.Context())
+	if err == nil && w == nil {
+		var reply json.RawMessage
+		if reply, err = c.reply(all, result); err == nil {
+			c.ended(result, nil)
+			c.hold(result, gjson.GetBytes(reply, "choices.0.message.content").String())
+			return c.send(result, reply)
+		}
+	}
+	if err != nil {
+		p := problem(err).afterTools(result, c.r.Header.Get(headerIdempotent) != "")
+		p.NoRetry = p.NoRetry || p.Code == string(loop.Exhausted)
+		c.ended(result, p)
+		c.headers(result)
+		if w != nil && w.fail(p) {
+			p.log(c.r.Context(), c.log, c.info)
+			return nil
+		}
+		c.w.Header().Set(trace.Header, c.record.Dictionary())
+		return p
+	}
+	c.ended(result, nil)
+	return gone(w.finish(all.streams, all.results, result.Usage))
+}
+
+// newRun is a run of the request, to be recorded in record.
+func (c *completion) newRun(view *registry.View, limits budget.Limits, record *trace.Run) *loop.Run {
+	return &loop.Run{
 		Request:      c.req,
 		Model:        c.model.Routes,
 		View:         view,
@@ -220,45 +247,19 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		Key:          c.r.Header.Get(headerIdempotent),
 		Turns:        c.opts.Turns,
 		Memory:       c.remembers(),
-		Record:       c.record,
+		Record:       record,
 		Content:      c.info.site.TraceContent,
 		Logger:       c.log,
 		Now:          time.Now,
 	}
-	var st *stream
-	if c.req.Stream {
-		st = newStream(c)
-		defer st.close()
-		run.Stream = st
-	}
-	result, err := run.Do(c.r.Context())
-	if err == nil && st == nil {
-		var reply json.RawMessage
-		if reply, err = c.reply(result); err == nil {
-			c.ended(result, nil)
-			c.hold(result, gjson.GetBytes(reply, "choices.0.message.content").String())
-			return c.send(result, reply)
-		}
-	}
-	if err != nil {
-		p := problem(err).afterTools(result, run.Key != "")
-		p.NoRetry = p.NoRetry || p.Code == string(loop.Exhausted)
-		c.ended(result, p)
-		c.headers(result)
-		if st != nil && st.fail(p) {
-			p.log(c.r.Context(), c.log, c.info)
-			return nil
-		}
-		c.w.Header().Set(trace.Header, c.record.Dictionary())
-		return p
-	}
-	c.ended(result, nil)
-	return gone(st.finish(result))
 }
 
 // remembers says whether tool turns that the client does not see are held for its next request.
 func (c *completion) remembers() bool {
-	if m := c.model.Memory; m != "" {
+	switch m := c.model.Memory; {
+	case c.req.N > 1: // of several answers nobody knows which one the client goes on with
+		return false
+	case m != "":
 		return m == "held"
 	}
 	return c.info.site.Memory
@@ -289,20 +290,34 @@ func (c *completion) ended(result *loop.Result, p *Error) {
 	c.opts.Store.Add(c.record)
 }
 
-// reply is the body of an answer in one piece.
-func (c *completion) reply(result *loop.Result) (json.RawMessage, error) {
-	e := chat.ReplyEdits{Content: result.Content, Finish: result.Finish, Calls: result.Calls, Fallback: c.envelope()}
-	if len(c.record.Steps) > 1 {
-		e.Usage = result.Usage
-	}
-	if c.wantsTrace() {
-		c.record.Took = time.Since(c.record.Start)
-		var err error
-		if e.Gateway, err = json.Marshal(c.record); err != nil {
+// reply is the body of an answer in one piece: that of the first choice, with the others in it.
+func (c *completion) reply(all *choices, sum *loop.Result) (json.RawMessage, error) {
+	var reply json.RawMessage
+	for i, result := range all.results {
+		e := chat.ReplyEdits{Content: result.Content, Finish: result.Finish, Calls: result.Calls, Fallback: c.envelope()}
+		if i == 0 && len(c.record.Steps) > 1 {
+			e.Usage = sum.Usage
+		}
+		if i == 0 && c.wantsTrace() {
+			c.record.Took = time.Since(c.record.Start)
+			var err error
+			if e.Gateway, err = json.Marshal(c.record); err != nil {
+				return nil, err
+			}
+		}
+		own, err := result.Turn.ReplyFor(e)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			reply = own
+			continue
+		}
+		if reply, err = chat.WithChoice(reply, own, i); err != nil {
 			return nil, err
 		}
 	}
-	return result.Turn.ReplyFor(e)
+	return reply, nil
 }
 
 // envelope is what stands around an answer where the provider left it out.

@@ -206,7 +206,6 @@ func TestBadRequestsGetAClearErrorAndLoseNothing(t *testing.T) {
 		{name: "a bad step header", body: `{"model":"known","messages":[1]}`, headers: []string{headerMaxSteps, "many"}, status: 400, param: headerMaxSteps, text: "whole number"},
 		{name: "a bad seconds header", body: `{"model":"known","messages":[1]}`, headers: []string{headerMaxSeconds, "NaN"}, status: 400, param: headerMaxSeconds, text: "seconds"},
 		{name: "a bad tools header", body: `{"model":"known","messages":[1]}`, headers: []string{headerTools, "[x"}, status: 400, param: headerTools, text: "globs"},
-		{name: "more than one choice", body: `{"model":"known","n":2,"messages":[1]}`, status: 400, code: "unsupported_value", param: "n", text: "not supported yet"},
 		{name: "an endpoint that is not listed", path: "/v1/vector_stores", body: `{}`, status: 404, code: "unknown_url", text: "server.passthrough"},
 		{name: "a path that climbs", path: "/v1/audio/../files", body: `{}`, status: 404, code: "unknown_url", text: "no such endpoint"},
 		{name: "an encoded path that climbs", path: "/v1/audio/%2e%2e/files", body: `{}`, status: 404, code: "unknown_url", text: "no such endpoint"},

@@ -18,32 +18,38 @@ import (
 	"github.com/toolgate/toolgate/internal/upstream"
 )
 
-// stream makes one stream for the client out of a run's many steps: one id, one role, the text of the answer as it
-// comes, and nothing of the gateway's calls. Text that a turn writes before it calls a tool is no answer, so the first
-// characters of a turn are held back until they are many enough, the turn has ended, or a call shows.
-//
-// It begins with its first byte: before, the run can still end in an error reply with a status of its own.
-type stream struct {
+// wire is the one stream that a client gets, whatever writes to it. It begins with its first byte: before, the run can
+// still end in an error reply with a status of its own.
+type wire struct {
 	c         *completion
 	rc        *http.ResponseController
-	hold      int // characters; negative: all
 	keepAlive time.Duration
-	progress  Progress
 
-	mu     sync.Mutex // of the writer, which the keep-alive timer shares
-	begun  bool
-	closed bool
-	timer  *time.Timer
-	buf    []byte
-	unsent bool // something was written and not flushed
-
+	mu       sync.Mutex // of all that follows: the keep-alive timer and, of several choices, each one's run share it
+	begun    bool
+	closed   bool
+	timer    *time.Timer
+	buf      []byte
+	unsent   bool          // something was written and not flushed
 	envelope chat.Envelope // settled with the first chunk that is sent
 	settled  bool
-	role     bool   // has been sent
-	shown    bool   // the client has seen text
-	gap      bool   // text was seen that is no part of what comes next
-	holds    bool   // the run's turns are held for the client's next request
-	whole    []byte // all text that the client has seen, where it is held for its next request
+	shown    bool // the client has seen text
+}
+
+// stream makes one choice for the client out of a run's many steps: one id, one role, the text of the answer as it
+// comes, and nothing of the gateway's calls. Text that a turn writes before it calls a tool is no answer, so the first
+// characters of a turn are held back until they are many enough, the turn has ended, or a call shows.
+type stream struct {
+	*wire
+	index    int // of the choice
+	hold     int // characters; negative: all
+	progress Progress
+
+	role  bool   // has been sent
+	shown bool   // the client has seen text
+	gap   bool   // text was seen that is no part of what comes next
+	holds bool   // the run's turns are held for the client's next request
+	whole []byte // all text that the client has seen, where they are
 
 	direct   bool // nothing of this turn is held until it is long enough
 	calls    bool // this turn has calls
@@ -62,83 +68,102 @@ type stream struct {
 // maxHeld bounds what one turn holds back in bytes; beyond it the text is let go. Reasoning may be long.
 const maxHeld = 4 << 20
 
-func newStream(c *completion) *stream {
-	st := &stream{
+func newWire(c *completion) *wire {
+	w := &wire{
 		c:         c,
 		rc:        http.NewResponseController(c.w),
-		hold:      int(c.info.site.Streaming.Hold),
 		keepAlive: time.Duration(c.info.site.Streaming.KeepAlive),
-		progress:  c.progress,
-		holds:     c.opts.Turns != nil && c.remembers(),
 		envelope:  c.envelope(),
 	}
-	st.timer = time.AfterFunc(st.keepAlive, st.alive) // ends with close
-	return st
+	w.timer = time.AfterFunc(w.keepAlive, w.alive) // ends with close
+	return w
+}
+
+// choice is the stream of one choice.
+func (w *wire) choice(index int) *stream {
+	return &stream{
+		wire:     w,
+		index:    index,
+		hold:     int(w.c.info.site.Streaming.Hold),
+		progress: w.c.progress,
+		holds:    w.c.opts.Turns != nil && w.c.remembers(),
+	}
 }
 
 // alive sends a comment, as nothing else has been sent for a while.
-func (st *stream) alive() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if !st.closed {
-		_ = st.writeLocked(sse.AppendComment(nil, "keep-alive")) // a client that left is noticed by the run
+func (w *wire) alive() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		_ = w.writeLocked(sse.AppendComment(nil, "keep-alive")) // a client that left is noticed by the run
 	}
 }
 
 // close ends the stream for the timer. Nothing is written afterwards.
-func (st *stream) close() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.closed = true
-	st.timer.Stop()
+func (w *wire) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.timer.Stop()
 }
 
-func (st *stream) write(b []byte) error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	return st.writeLocked(b)
+func (w *wire) write(b []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writeLocked(b)
 }
 
-func (st *stream) writeLocked(b []byte) error {
-	if !st.begun {
-		st.begun = true
-		h := st.c.w.Header()
+func (w *wire) writeLocked(b []byte) error {
+	if !w.begun {
+		w.begun = true
+		h := w.c.w.Header()
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // nginx would buffer the stream otherwise
-		st.c.headers(nil)
-		st.c.w.WriteHeader(http.StatusOK)
+		w.c.headers(nil)
+		w.c.w.WriteHeader(http.StatusOK)
 	}
-	_ = st.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // without support, as in tests, there is none
-	_, err := st.c.w.Write(b)
+	_ = w.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // without support, as in tests, there is none
+	_, err := w.c.w.Write(b)
 	if err == nil {
-		err = st.rc.Flush()
+		err = w.rc.Flush()
 	}
-	st.unsent = false
-	st.timer.Reset(st.keepAlive)
+	w.unsent = false
+	w.timer.Reset(w.keepAlive)
 	return err
 }
 
 // data adds an event. It is sent with the next write, or once the provider is waited for, so that events that came
 // together leave together.
-func (st *stream) data(raw []byte) error {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if !st.begun {
-		return st.writeLocked(sse.AppendData(st.buf[:0], oneLine(raw)))
+func (w *wire) data(raw []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.begun {
+		return w.writeLocked(sse.AppendData(w.buf[:0], oneLine(raw)))
 	}
-	st.buf = sse.AppendData(st.buf[:0], oneLine(raw))
-	st.unsent = true
-	_, err := st.c.w.Write(st.buf)
+	w.buf = sse.AppendData(w.buf[:0], oneLine(raw))
+	w.unsent = true
+	_, err := w.c.w.Write(w.buf)
 	return err
 }
 
+// data adds an event of this choice.
+func (st *stream) data(raw []byte) error {
+	if st.index > 0 {
+		var err error
+		if raw, err = sjson.SetBytes(raw, "choices.0.index", st.index); err != nil {
+			return err
+		}
+	}
+	return st.wire.data(raw)
+}
+
 // Wait sends what has been added.
-func (st *stream) Wait() {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	if st.unsent {
-		_ = st.writeLocked(nil) // a client that left is noticed by the next chunk
+func (w *wire) Wait() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.unsent {
+		_ = w.writeLocked(nil) // a client that left is noticed by the next chunk
 	}
 }
 
@@ -177,9 +202,7 @@ func (st *stream) Shown() bool { return st.shown }
 
 // Chunk shows a chunk, or holds it back.
 func (st *stream) Chunk(c *chat.Chunk) error {
-	if !st.settled && c.ID != "" {
-		st.settle(c)
-	}
+	st.settle(c)
 	st.calls = st.calls || c.Calls
 	if c.Finish != "" && !c.Shows() && !c.Calls && c.HasDelta {
 		st.last = c
@@ -208,16 +231,28 @@ func (st *stream) Chunk(c *chat.Chunk) error {
 	return nil
 }
 
-// settle takes over id, time and model for the whole stream.
-func (st *stream) settle(c *chat.Chunk) {
-	st.settled = true
-	st.envelope.ID = c.ID
+// settle takes over id, time and model of the first chunk for the whole stream.
+func (w *wire) settle(c *chat.Chunk) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.settled || c.ID == "" {
+		return
+	}
+	w.settled = true
+	w.envelope.ID = c.ID
 	if gjson.Parse(c.Created).Type == gjson.Number {
-		st.envelope.Created = c.Created
+		w.envelope.Created = c.Created
 	}
 	if c.Model != "" {
-		st.envelope.Model = c.Model
+		w.envelope.Model = c.Model
 	}
+}
+
+// around is what all chunks have in common.
+func (w *wire) around() chat.Envelope {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.envelope
 }
 
 // letGo shows what was held back and may be shown.
@@ -247,7 +282,7 @@ func (st *stream) showPart(c *chat.Chunk, n int) error {
 	if err != nil {
 		return err
 	}
-	rest, err := chat.ReadChunk(chat.NewChunk(st.envelope, `{"content":`+string(chat.Quote(c.Text[n:]))+`}`, "null"))
+	rest, err := chat.ReadChunk(chat.NewChunk(st.around(), `{"content":`+string(chat.Quote(c.Text[n:]))+`}`, "null"))
 	if err != nil {
 		return err
 	}
@@ -266,7 +301,7 @@ func (st *stream) show(c *chat.Chunk) error {
 		st.shownNow += len(c.Text)
 	}
 	st.seen = true
-	raw, err := c.In(st.envelope, st.firstRole())
+	raw, err := c.In(st.around(), st.firstRole())
 	if err != nil {
 		return err
 	}
@@ -281,10 +316,13 @@ func (st *stream) saw(text string) {
 	if st.holds && len(st.whole) <= maxWhole {
 		st.whole = append(st.whole, text...)
 	}
-	if !st.shown {
+	st.shown = true
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.wire.shown {
 		st.c.metrics.firstToken.Observe(time.Since(st.c.record.Start).Seconds())
 	}
-	st.shown = true
+	st.wire.shown = true
 }
 
 // bridge parts text from what was seen before and is no part of it, by a blank line.
@@ -306,7 +344,7 @@ func (st *stream) delta(member string) error {
 	if st.firstRole() {
 		role = `"role":"assistant",`
 	}
-	return st.data(chat.NewChunk(st.envelope, `{`+role+member+`}`, "null"))
+	return st.data(chat.NewChunk(st.around(), `{`+role+member+`}`, "null"))
 }
 
 // firstRole says whether the next chunk has to name the role, and that it does.
@@ -335,14 +373,32 @@ func (st *stream) Hide() {
 	st.drop()
 }
 
-// finish ends the stream in order: the rest of the answer, why it ended, the usage if the client asked for it, and the
-// trace.
-func (st *stream) finish(result *loop.Result) error {
-	steps := []func(*loop.Result) error{st.rest, st.handCalls, st.finishReason, st.usage, st.end}
-	for _, step := range steps {
-		if err := step(result); err != nil {
+// finish ends the stream in order: why each choice ended, the usage if the client asked for it, and the trace. What was
+// left of the answers has been shown by then.
+func (w *wire) finish(choices []*stream, results []*loop.Result, usage json.RawMessage) error {
+	for i, st := range choices {
+		if err := st.finishReason(results[i], i == len(choices)-1); err != nil {
 			return err
 		}
+	}
+	if w.c.req.IncludeUsage && usage != nil {
+		if err := w.data(chat.UsageChunk(w.around(), usage)); err != nil {
+			return err
+		}
+	}
+	return w.end()
+}
+
+// answer shows what is left of a run's answer, and the client's calls.
+func (st *stream) answer(result *loop.Result) error {
+	if err := st.rest(result); err != nil {
+		return err
+	}
+	if err := st.handCalls(result); err != nil {
+		return err
+	}
+	if len(st.whole) <= maxWhole {
+		st.c.hold(result, string(st.whole))
 	}
 	return nil
 }
@@ -383,20 +439,21 @@ func (st *stream) handCalls(result *loop.Result) error {
 	if st.firstRole() {
 		delta = `{"role":"assistant",` + delta[1:]
 	}
-	return st.data(chat.NewChunk(st.envelope, delta, "null"))
+	return st.data(chat.NewChunk(st.around(), delta, "null"))
 }
 
-// finishReason sends the chunk with the finish_reason: the provider's own where it has one to itself.
-func (st *stream) finishReason(result *loop.Result) error {
+// finishReason sends the chunk with the finish_reason: the provider's own where it has one to itself. The last one has
+// the trace, if the client wants it.
+func (st *stream) finishReason(result *loop.Result, last bool) error {
 	finish := chat.Quote(result.Finish)
 	delta := `{}`
 	role := st.firstRole()
 	if role {
 		delta = `{"role":"assistant","content":""}`
 	}
-	chunk := chat.NewChunk(st.envelope, delta, string(finish))
+	chunk := chat.NewChunk(st.around(), delta, string(finish))
 	if st.last != nil && result.Content == nil && len(result.Calls) == 0 {
-		own, err := st.last.In(st.envelope, role)
+		own, err := st.last.In(st.around(), role)
 		if err == nil {
 			chunk, err = sjson.SetRawBytes(own, "choices.0.finish_reason", finish)
 		}
@@ -404,7 +461,7 @@ func (st *stream) finishReason(result *loop.Result) error {
 			return err
 		}
 	}
-	if st.c.wantsTrace() {
+	if last && st.c.wantsTrace() {
 		whole, err := json.Marshal(st.c.record)
 		if err != nil {
 			return err
@@ -416,41 +473,32 @@ func (st *stream) finishReason(result *loop.Result) error {
 	return st.data(chunk)
 }
 
-func (st *stream) usage(result *loop.Result) error {
-	if !st.c.req.IncludeUsage || result.Usage == nil {
-		return nil
-	}
-	return st.data(chat.UsageChunk(st.envelope, result.Usage))
-}
-
-func (st *stream) end(result *loop.Result) error {
-	if len(st.whole) <= maxWhole {
-		st.c.hold(result, string(st.whole))
-	}
-	dictionary := st.c.record.Dictionary()
+// end sends the trace, and the end.
+func (w *wire) end() error {
+	dictionary := w.c.record.Dictionary()
 	b := sse.AppendComment(nil, "trace "+dictionary)
 	b = sse.AppendData(b, []byte(sse.Done))
-	st.c.w.Header().Set(http.TrailerPrefix+trace.Header, dictionary)
-	return st.write(b)
+	w.c.w.Header().Set(http.TrailerPrefix+trace.Header, dictionary)
+	return w.write(b)
 }
 
 // fail ends a stream that has begun: one event with the error, no [DONE]. It returns false where nothing has been sent
 // yet, so that the error can be a reply of its own.
-func (st *stream) fail(p *Error) bool {
-	st.mu.Lock()
-	defer st.mu.Unlock()
-	st.closed = true
-	st.timer.Stop()
-	if !st.begun {
+func (w *wire) fail(p *Error) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.timer.Stop()
+	if !w.begun {
 		return false
 	}
-	st.c.w.Header().Set(http.TrailerPrefix+trace.Header, st.c.record.Dictionary())
+	w.c.w.Header().Set(http.TrailerPrefix+trace.Header, w.c.record.Dictionary())
 	if p.Body != nil && !gjson.GetBytes(p.Body, "error").Exists() { // clients would take it for a chunk
 		own := *p
 		own.Body, p = nil, &own
 	}
 	if p.Status != statusClientGone {
-		_ = st.writeLocked(sse.AppendData(nil, oneLine(p.body(st.c.info.site.Mask)))) // the client may have left meanwhile
+		_ = w.writeLocked(sse.AppendData(nil, oneLine(p.body(w.c.info.site.Mask)))) // the client may have left meanwhile
 	}
 	return true
 }
