@@ -250,20 +250,22 @@ func TestTheMockTellsWhatItIsAsked(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.ExecuteContext(ctx) }() // ends with cancel
 	told := bufio.NewReader(out)
-	line := func() string {
-		text, err := told.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(text)
+	first, err := told.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
 	}
-	base, found := strings.CutPrefix(line(), "mock upstream at ")
+	base, found := strings.CutPrefix(strings.TrimSpace(first), "mock upstream at ")
 	if !found {
 		t.Fatal("no address")
 	}
 	lines := make(chan string, 2)
+	go func() { // the mock waits for its reader; ends with the pipe
+		for range cap(lines) {
+			text, _ := told.ReadString('\n')
+			lines <- strings.TrimSpace(text)
+		}
+	}()
 	for _, body := range []string{`{"model":"m", "messages":[1]}`, `{"model":"m","stream":true,"messages":[1],"seed":1}`} {
-		go func() { lines <- line() }() // the mock waits for its reader
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/chat/completions", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
