@@ -99,13 +99,13 @@ func (s *state) askForAnswer(turn *chat.Turn, wrong error) error {
 func (s *state) lastAnswer(all items) error {
 	s.record(all)
 	s.result.Stop = s.reached()
-	if it := all.answer; it.state != refused {
-		s.hide()
-		s.result.Content, s.result.Finish = &it.seen.Text, chat.FinishStop
-		return nil
+	answer, err := s.Format.FromArguments(all.answer.call.Arguments)
+	if err != nil {
+		return s.invalid(err)
 	}
-	_, err := s.Format.FromArguments(all.answer.call.Arguments)
-	return s.invalid(err)
+	s.hide()
+	s.result.Content, s.result.Finish = &answer, chat.FinishStop
+	return nil
 }
 
 // invalid is the error of a run whose answer never fitted. What is wrong with it names the client's own fields alone.

@@ -133,3 +133,14 @@ func TestTheClientsToolsForAModelWithoutNativeCalls(t *testing.T) {
 		t.Errorf("the earlier result reads %s", got)
 	}
 }
+
+// Small models write the answer in the turn of the call whose result it needs.
+func TestAnAnswerMadeUpBeforeTheResultsIsNotTaken(t *testing.T) {
+	w := newWorld(t)
+	w.says("{\"name\":\"look\",\"arguments\":{}}\n{\"name\":\"final_answer\",\"arguments\":{\"city\":\"made up\"}}")
+	w.says(`{"name":"final_answer","arguments":{"city":"Rio"}}`)
+	result, _, err := w.answers(Auto, budget.Default(), func(r *Run) { r.Prompt = true })
+	if err != nil || content(result) != `{"city":"Rio"}` || len(w.log) != 2 {
+		t.Errorf("Do() = %q %+v, %v; ran %v", content(result), result, err, w.log)
+	}
+}

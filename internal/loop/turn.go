@@ -66,6 +66,9 @@ func (s *state) sort(turn *chat.Turn) items {
 		case s.byTool && registry.NormalizeName(c.Name, func(n string) bool { return n == s.answer }) == s.answer:
 			it.answer, it.Name = true, s.answer
 			s.readAnswer(it)
+			if s.Prompt && i > all.client { // written before any result was there
+				it.refuse(s.View.Refuse(registry.Skipped, "not taken, as it was given before the results of the other calls: call "+s.answer+" again once you have read them"))
+			}
 			if all.answer == nil || all.answer.state == refused {
 				all.answer = it
 			}

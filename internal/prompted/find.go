@@ -26,9 +26,6 @@ func (r *Reader) Find(text string) Found {
 	if len(looked) > longest {
 		looked = looked[:longest]
 	}
-	if i := strings.Index(looked[from:], responseOpen); i > 0 && strings.TrimSpace(looked[from:from+i]) != "" { // from here on it is the model's own invention
-		looked = looked[:from+i]
-	}
 	f := Found{}
 	at, end := from, from
 	for range maxTries {
@@ -44,6 +41,8 @@ func (r *Reader) Find(text string) Found {
 		}
 		if f.Calls == nil {
 			f.Before = looked[:at]
+		} else if strings.Contains(looked[end:at], responseOpen) { // what follows a result made up is made up too
+			break
 		}
 		f.Calls = append(f.Calls, inChat(calls)...)
 		at = len(looked) - len(rest)

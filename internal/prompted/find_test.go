@@ -2,6 +2,9 @@ package prompted
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -25,6 +28,9 @@ func TestFind(t *testing.T) {
 		{"thoughts without an end", "<think>I could write " + call, "", "<think>I could write " + call, "<think>I could write " + call},
 		{"thoughts whose beginning the template has", "So, a call.\n</think>\n" + call, `cep {"n":1}`, "So, a call.\n</think>\n", "So, a call.\n</think>\n" + call},
 		{"the end of thoughts in an argument", `<tool_call>{"name":"cep","arguments":{"n":"</think>"}}</tool_call>`, `cep {"n":"</think>"}`, "", `<tool_call>{"name":"cep","arguments":{"n":"</think>"}}</tool_call>`},
+		{"a call in the tags of a result", "<tool_response>\n{\"name\":\"cep\",\"arguments\":{}}\n</tool_response>", `cep {}`, "\n", "<tool_response>\n{\"name\":\"cep\",\"arguments\":{}}"},
+		{"such a call with text before", "So: <tool_response>{\"name\":\"cep\",\"arguments\":{}}</tool_response>", `cep {}`, "So: ", "So: <tool_response>{\"name\":\"cep\",\"arguments\":{}}"},
+		{"braces that stand twice", `{{"name": "cep", "arguments": {"n": 1}}}`, `cep {"n":1}`, "", `{{"name": "cep", "arguments": {"n": 1}}}`},
 		{"broken arguments", `<tool_call>{"name": "cep", "arguments": {"n": }}</tool_call> x`, `cep {"n": }}`, "", `<tool_call>{"name": "cep", "arguments": {"n": }}</tool_call>`},
 		{"arguments that are cut", `<tool_call>{"name": "cep", "arguments": {"n": "ab`, `cep {"n": "ab`, "", `<tool_call>{"name": "cep", "arguments": {"n": "ab`},
 		{"a bracket too many", `<tool_call>{"name": "cep", "arguments": {"n": 1}}}</tool_call>`, `cep {"n":1}`, "", `<tool_call>{"name": "cep", "arguments": {"n": 1}}`},
@@ -35,6 +41,51 @@ func TestFind(t *testing.T) {
 		found := known.Find(tt.text)
 		if got := said(t, found.Calls); got != tt.calls || found.Before != tt.before || found.Said != tt.said {
 			t.Errorf("%s:\n calls %q, want %q\nbefore %q, want %q\n  said %q, want %q", tt.name, got, tt.calls, found.Before, tt.before, found.Said, tt.said)
+		}
+	}
+}
+
+// Each file is what Qwen2.5-Coder-1.5B wrote where it was asked for calls in tags.
+func TestWhatASmallModelReallyWrites(t *testing.T) {
+	r := New(slices.Values([]string{"get_weather", "order_status", "add", "final_answer"}))
+	want := map[string]string{
+		"announced-without-call":          "",
+		"answer-in-response-tags":         "",
+		"bare-lines":                      `get_weather {"city":"Lisbon"}|get_weather {"city":"Oslo"}`,
+		"bare-unknown-tool":               "",
+		"bare":                            `order_status {"order_id":"A-1042"}`,
+		"call-in-response-tags-one-line":  `add {"a":17,"b":25}`,
+		"call-in-response-tags":           `order_status {"order_id":"A-1042"}`,
+		"calls-in-response-tags":          `get_weather {"city":"Lisbon"}|get_weather {"city":"Oslo"}`,
+		"fence-lines":                     `get_weather {"city":"Lisbon"}|get_weather {"city":"Oslo"}`,
+		"fence-two":                       `get_weather {"city":"Lisbon"}|get_weather {"city":"Oslo"}`,
+		"fence":                           `get_weather {"city":"Lisbon"}`,
+		"lines-with-made-up-final-answer": `order_status {"order_id":"A-1042"}|final_answer {"status":"Delivered","city":"New York"}`,
+		"made-up-answer-object":           "",
+		"made-up-result":                  "",
+		"native-double-braces":            `order_status {"order_id":"A-1042"}`,
+		"native-fence":                    `order_status {"order_id":"A-1042"}`,
+		"text-then-made-up-result":        "",
+	}
+	files, err := filepath.Glob("testdata/real/*.txt")
+	if err != nil || len(files) != len(want) {
+		t.Fatalf("%d files, %v, want %d", len(files), err, len(want))
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		found := r.Find(string(data))
+		if got := said(t, found.Calls); got != want[name] {
+			t.Errorf("%s: calls %q, want %q", name, got, want[name])
+		}
+		if strings.Contains(found.Before, "<tool") {
+			t.Errorf("%s: the text shows marks: %q", name, found.Before)
+		}
+		if strings.HasPrefix(name, "native") && said(t, r.Read(string(data))) != want[name] {
+			t.Errorf("%s: the whole text is not read as calls", name)
 		}
 	}
 }

@@ -375,9 +375,8 @@ func leading(text, sep string, strict bool) (calls []call, rest string, err erro
 		if text == "" || text[0] != '{' && (text[0] != '[' || len(calls) > 0) {
 			return calls, text, nil
 		}
-		d := json.NewDecoder(strings.NewReader(text))
-		var v json.RawMessage
-		if err := d.Decode(&v); err != nil {
+		v, rest, err := value(text)
+		if err != nil {
 			if strict && len(calls) > 0 { // what follows is no further call
 				return calls, text, nil
 			}
@@ -394,8 +393,29 @@ func leading(text, sep string, strict bool) (calls []call, rest string, err erro
 			}
 			some = append(some, c)
 		}
-		calls, text = append(calls, some...), text[d.InputOffset():]
+		calls, text = append(calls, some...), rest
 	}
+}
+
+// value is the JSON value that text begins with, and what follows it. An object in braces that stand twice, as templates
+// with escapes teach some models, is taken for one.
+func value(text string) (v json.RawMessage, rest string, err error) {
+	twice := strings.HasPrefix(text, `{{"`)
+	if twice {
+		text = text[1:]
+	}
+	d := json.NewDecoder(strings.NewReader(text))
+	if err := d.Decode(&v); err != nil {
+		return nil, "", err
+	}
+	rest = text[d.InputOffset():]
+	if twice {
+		var closed bool
+		if rest, closed = strings.CutPrefix(strings.TrimLeft(rest, blanks), "}"); !closed {
+			return nil, "", errNoCall
+		}
+	}
+	return v, rest, nil
 }
 
 func items(v json.RawMessage) []gjson.Result {

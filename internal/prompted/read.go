@@ -150,6 +150,9 @@ func (r *Reader) mayBeJSON(text string) bool {
 	if !s.skip('{') {
 		return false
 	}
+	if strings.HasPrefix(s.left, "{") { // braces that stand twice
+		s.skip('{')
+	}
 	key, whole := s.word()
 	switch {
 	case !whole:
