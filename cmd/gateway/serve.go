@@ -134,6 +134,7 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		Metrics:     registry.NewMetrics(g.registry),
 		OnBreaker:   breakers.Changed,
 		Definitions: c.tools,
+		Writes:      g.stores.writes,
 	}
 	if s != nil {
 		options = s.options(options)
@@ -155,6 +156,7 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		Version:  version,
 		OpenAPI:  toolgate.OpenAPI,
 		Turns:    g.stores.turns,
+		Replies:  g.stores.replies,
 	})
 	return g, nil
 }

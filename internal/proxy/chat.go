@@ -47,7 +47,7 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	if c.passes(view) {
 		return c.pass()
 	}
-	return c.run(view, limits)
+	return c.once(view, limits)
 }
 
 // read reads the request, and finds its model, its tools and its budget. The run's clock starts when it has been read.
@@ -134,6 +134,7 @@ type completion struct {
 
 	progress Progress
 	record   *trace.Run
+	failure  *Error // of the run, once it has ended
 }
 
 // limitsFor is what the client's headers leave of a budget. They only ever lower it.
@@ -274,6 +275,7 @@ func (c *completion) hold(result *loop.Result, answer string) {
 
 // ended completes the run's record and counts it.
 func (c *completion) ended(result *loop.Result, p *Error) {
+	c.failure = p
 	c.record.Took = time.Since(c.record.Start)
 	if p != nil {
 		c.record.Error = p.Code

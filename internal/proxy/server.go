@@ -53,6 +53,7 @@ type Options struct {
 	Gatherer prometheus.Gatherer
 	Store    *trace.Store
 	Turns    state.Store // where turns are held for a client's next request; nil for nowhere
+	Replies  state.Store // where replies to requests with an Idempotency-Key are kept; nil for nowhere
 	Version  string      // told to MCP clients
 	OpenAPI  []byte      // served at /openapi.yaml; without it that is 404
 }
@@ -63,12 +64,13 @@ type Server struct {
 	log     *slog.Logger
 	metrics *Metrics
 	opts    Options
+	replies *replies
 	down    atomic.Bool // shutting down
 }
 
 // New makes a server of a site.
 func New(site *Site, o Options) *Server {
-	s := &Server{log: o.Logger, metrics: o.Metrics, opts: o}
+	s := &Server{log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}}
 	s.Use(site)
 	return s
 }

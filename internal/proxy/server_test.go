@@ -27,6 +27,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/tool/httptool"
 	"github.com/toolgate/toolgate/internal/trace"
@@ -52,6 +53,7 @@ type fixtureConfig struct {
 	tools  string // YAML of tools; TOOLS is the tools' server
 	stream StreamingConfig
 	limits budget.Limits
+	state  state.Store // of replies and writes; nil keeps none
 }
 
 const answer = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello."},"finish_reason":"stop"}]}`
@@ -87,6 +89,7 @@ func newFixture(t *testing.T, c fixtureConfig, up, tools http.HandlerFunc) *fixt
 	t.Cleanup(transport.CloseIdleConnections)
 	set, err := registry.NewSet(registry.Options{
 		Env: tool.Env{Transport: transport}, Logger: logger, Metrics: registry.NewMetrics(reg), OnBreaker: changed, Definitions: definitions,
+		Writes: c.writes(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -116,10 +119,17 @@ func newFixture(t *testing.T, c fixtureConfig, up, tools http.HandlerFunc) *fixt
 		Keys: auth.NewKeys(&c.keys), Models: models.NewTable(list, upstream.NewRoutes(upstream.NewRoute(client, "", 0))), Tools: set,
 		Endpoints: endpoints, Streaming: c.stream, MaxBody: int64(c.server.MaxBody), MaxInflight: c.server.MaxInflight,
 		CORSOrigins: c.server.CORSOrigins, MCP: true, Mask: mask.New([]string{"sk-operator"}),
-	}, Options{Logger: logger, Metrics: NewMetrics(reg), Gatherer: reg, Store: store})
+	}, Options{Logger: logger, Metrics: NewMetrics(reg), Gatherer: reg, Store: store, Replies: c.state})
 	front := httptest.NewServer(s.Handler(true))
 	t.Cleanup(front.Close)
 	return &fixture{Server: s, URL: front.URL, store: store, reg: reg}
+}
+
+func (c fixtureConfig) writes() *registry.Writes {
+	if c.state == nil {
+		return nil
+	}
+	return registry.NewWrites(c.state)
 }
 
 // fillIn fills in what a test has left zero.
