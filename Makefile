@@ -64,12 +64,12 @@ e2e-setup: ## install the SDKs that e2e drives into .cache
 
 .PHONY: e2e
 e2e: e2e-setup ## the built binary against real SDKs and services
-	$(GO) test -tags e2e $(TESTFLAGS) ./internal/e2e/... ./internal/tool/mcptool
+	$(GO) test -tags e2e -count=1 $(TESTFLAGS) ./internal/e2e/... ./internal/tool/mcptool
 
 .PHONY: real-model
 real-model: ## the built binary with a small model that runs here; the first time it takes half an hour to install
 	internal/e2e/model-setup.sh
-	$(GO) test -tags 'e2e realmodel' -run TestRealModel -timeout 30m $(TESTFLAGS) ./internal/e2e
+	$(GO) test -tags 'e2e realmodel' -run TestRealModel -count=1 -timeout 30m $(TESTFLAGS) ./internal/e2e
 
 # The data is as old as the version of golang.org/x/vulndb in internal/tools/go.mod, so that a commit's verdict stays.
 # To take today's: go -C internal/tools get golang.org/x/vulndb@latest

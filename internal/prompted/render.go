@@ -25,17 +25,17 @@ func System(tools []byte, c Choice) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("You can call tools. Each line between <tools> and </tools> is one of them, as JSON:\n<tools>\n")
+	b.WriteString("These tools are there to help you with what the user asks. They stand within <tools></tools>, one a line, as JSON:\n<tools>\n")
 	gjson.ParseBytes(bytes.Join([][]byte{[]byte("["), tools, []byte("]")}, nil)).ForEach(func(_, t gjson.Result) bool {
 		b.WriteString(oneLine(t.Raw))
 		b.WriteByte('\n')
 		return true
 	})
-	b.WriteString("</tools>\n" +
-		"To call a tool, write a JSON object with its name and its arguments inside tags, and nothing else; for several calls, one after the other:\n" +
-		tagOpen + "\n" + `{"name": "TOOL", "arguments": {"PARAMETER": "VALUE"}}` + "\n" + tagClose + "\n" +
-		"Then stop. You get each result inside " + responseOpen + " and " + responseClose + ". Never make up a result. " +
-		"Where no tool is needed, or once you have the results, answer in plain text without tags.")
+	// The result's tags are not named: small models then write results of their own. Nor do placeholders stand in quotes,
+	// which they take for values.
+	b.WriteString("</tools>\n\nTo call a tool, write a JSON object with its name and its arguments within " + tagOpen + tagClose + " tags, one pair of tags for each call:\n" +
+		tagOpen + "\n" + `{"name": <tool-name>, "arguments": <args-json-object>}` + "\n" + tagClose + "\n\n" +
+		"The results are in the next message. Answer in plain text where none of the tools is of use, and once you have the results. Never make up a result.")
 	switch {
 	case c.None:
 		b.WriteString("\nNow call no tool any more: answer with what you have.")

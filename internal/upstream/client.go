@@ -46,9 +46,10 @@ type Client struct {
 	breakers  map[string]*breaker.Breaker // by the model's name in a route; "" is that of all other names
 	onBreaker func(string, breaker.State)
 
-	dialect     *dialect // nil changes nothing
-	streamUsage bool
-	noOptions   atomic.Bool // the provider has refused stream_options
+	dialect         *dialect // nil changes nothing
+	schemaWithTools bool     // they may go together
+	streamUsage     bool
+	noOptions       atomic.Bool // the provider has refused stream_options
 }
 
 // NewClient makes the client of a checked configuration.
@@ -71,14 +72,15 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 		headers: http.Header{},
 		idle:    time.Duration(c.IdleTimeout),
 
-		dialect:     dialect,
-		streamUsage: c.StreamUsage,
-		policy:      c.Retry.policy(),
-		budget:      newRetryBudget(c.Retry.Budget),
-		breaking:    c.Breaker.Options(""),
-		breakers:    map[string]*breaker.Breaker{},
-		onBreaker:   onBreaker,
-		metrics:     m,
+		dialect:         dialect,
+		schemaWithTools: c.SchemaWithTools,
+		streamUsage:     c.StreamUsage,
+		policy:          c.Retry.policy(),
+		budget:          newRetryBudget(c.Retry.Budget),
+		breaking:        c.Breaker.Options(""),
+		breakers:        map[string]*breaker.Breaker{},
+		onBreaker:       onBreaker,
+		metrics:         m,
 		transport: &http.Transport{
 			DialContext: (&net.Dialer{
 				Timeout:   time.Duration(c.ConnectTimeout),

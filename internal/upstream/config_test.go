@@ -92,6 +92,7 @@ call_ids: ""
 schema_drop: [format]
 system: separate
 developer_role: true
+schema_with_tools: false
 empty_content: true
 `)
 	want := Switches{

@@ -43,7 +43,12 @@ func asOpenAI(s *Switches) {
 func ownTemplate(s *Switches) {
 	s.DeveloperRole = false
 	s.System = systemMerged
+	heldToSchema(s)
 }
+
+// heldToSchema is for a server that holds a model to a schema from its first token on, so that it can't call a tool and
+// makes the answer up.
+func heldToSchema(s *Switches) { s.SchemaWithTools = false }
 
 // profiles are all profiles, by name. Their names stand in the tag of Config.Profile too.
 var profiles = map[string]profile{
@@ -80,6 +85,7 @@ var profiles = map[string]profile{
 	"ollama": {base: "http://127.0.0.1:11434/v1", kind: kindOpenAI, set: func(s *Switches) {
 		s.MaxTokensField = "max_tokens" // the other name was ignored, and replies without end came
 		s.DeveloperRole = false
+		heldToSchema(s)
 	}},
 	"vllm": {base: "http://127.0.0.1:8000/v1", kind: kindOpenAI, set: ownTemplate},
 	"llamacpp": {base: "http://127.0.0.1:8080/v1", kind: kindOpenAI, set: func(s *Switches) {

@@ -102,3 +102,15 @@ func TestOtherRefusalsStayTheClients(t *testing.T) {
 		}
 	}
 }
+
+func TestAProfileThatHoldsToTheSchemaGetsTheTool(t *testing.T) {
+	for profile, want := range map[string]bool{"llamacpp": true, "ollama": true, "vllm": true, "lmstudio": true, "openai": false} {
+		s, asked := script(t, status(http.StatusOK, answer))
+		a := ask(t, `{"model":"m","messages":[1],"response_format":{"type":"json_schema"}}`)
+		a.ByTool = &chat.Edits{Drop: []string{"response_format"}}
+		got, err := NewRoutes(NewRoute(client(t, s.URL, "profile: "+profile), "", 0)).Ask(t.Context(), a)
+		if err != nil || got.ByTool != want || asked.Load() != 1 {
+			t.Errorf("%s: Ask() = %+v, %v after %d requests, want the tool's way %v", profile, got, err, asked.Load(), want)
+		}
+	}
+}

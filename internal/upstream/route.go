@@ -29,7 +29,9 @@ type learned struct {
 // NewRoute makes a route. An empty model leaves the name that the client sent. Among routes with a weight the first
 // one to be tried is drawn by it; those without are tried in order, after it.
 func NewRoute(c *Client, model string, weight int) Route {
-	return Route{client: c, model: model, weight: weight, breaker: c.breakerOf(model), learned: &learned{}}
+	r := Route{client: c, model: model, weight: weight, breaker: c.breakerOf(model), learned: &learned{}}
+	r.learned.byTool.Store(!c.schemaWithTools)
+	return r
 }
 
 // Routes are the ways to one model, tried until one does not fail. Immutable.

@@ -21,12 +21,13 @@ type Switches struct {
 	SchemaDrop        []string `yaml:"schema_drop" doc:"Keywords of JSON Schema that the provider refuses, taken out of the parameters of the gateway's tools. Arguments are checked by the whole schema all the same."`
 	System            string   `yaml:"system" enum:"separate,merged,user" doc:"How system messages go out: separate, as they are; merged, all in one at the beginning; user, in front of the first user message."`
 	DeveloperRole     bool     `yaml:"developer_role" doc:"Whether the provider knows the role developer; else it is system."`
+	SchemaWithTools   bool     `yaml:"schema_with_tools" doc:"Whether a schema of response_format and tools go together; else structured: auto asks for the answer by a tool from the start."`
 	EmptyContent      bool     `yaml:"empty_content" doc:"Give assistant messages with calls and without content an empty one."`
 }
 
 // SetDefaults sets what leaves requests as they are.
 func (s *Switches) SetDefaults() {
-	*s = Switches{StreamUsage: true, ParallelToolCalls: true, System: systemSeparate, DeveloperRole: true}
+	*s = Switches{StreamUsage: true, ParallelToolCalls: true, System: systemSeparate, DeveloperRole: true, SchemaWithTools: true}
 }
 
 // The ways of system messages.
@@ -49,6 +50,7 @@ func (s *Switches) inherit(n *config.Node, p Switches) {
 		"schema_drop":         func() { s.SchemaDrop = p.SchemaDrop },
 		"system":              func() { s.System = p.System },
 		"developer_role":      func() { s.DeveloperRole = p.DeveloperRole },
+		"schema_with_tools":   func() { s.SchemaWithTools = p.SchemaWithTools },
 		"empty_content":       func() { s.EmptyContent = p.EmptyContent },
 	} {
 		if n.Get(key).Kind() == config.Null {
