@@ -36,6 +36,7 @@ import (
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/script"
 	"github.com/toolgate/toolgate/internal/sse"
+	"github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/tool/httptool"
 	"github.com/toolgate/toolgate/internal/trace"
@@ -169,12 +170,14 @@ func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
 	for name, m := range file.Models.All() {
 		list = append(list, models.New(name, &m, clients, budget.Default()))
 	}
+	kept := state.NewMemory(state.Limits{})
+	t.Cleanup(kept.Close)
 	return proxy.New(&proxy.Site{
 		Keys: auth.NewKeys(&file.Auth), Models: models.NewTable(list, list[0].Routes), Tools: set, Endpoints: endpoints,
 		Streaming: file.Streaming, MaxBody: 4096, MaxInflight: 8, Mask: masker,
 	}, proxy.Options{
 		Logger: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(reg), Gatherer: reg,
-		Store: trace.NewStore(100, time.Hour), OpenAPI: toolgate.OpenAPI,
+		Store: trace.NewStore(100, time.Hour), OpenAPI: toolgate.OpenAPI, Replies: kept,
 	})
 }
 
@@ -269,6 +272,10 @@ func TestRepliesConformToTheDescription(t *testing.T) {
 		{name: "a spent budget", body: ask("poor", "look", ""), status: 422, code: "budget_exhausted"},
 		{name: "a failure after a write", body: ask("m", "buy", ""), status: 422, code: "upstream_error"},
 		{name: "a failure after a guarded write", body: ask("m", "buy", ""), header: map[string]string{"Idempotency-Key": "k"}, status: 502, code: "upstream_error"},
+		{name: "an answer under a key", body: ask("m", "look", ""), header: map[string]string{"Idempotency-Key": "used"}, status: 200},
+		{name: "the same answer again", body: ask("m", "look", ""), header: map[string]string{"Idempotency-Key": "used"}, status: 200},
+		{name: "another request under its key", body: ask("m", "fail", ""), header: map[string]string{"Idempotency-Key": "used"}, status: 409, code: "idempotency_key_reused"},
+		{name: "a key that is too long", body: ask("m", "look", ""), header: map[string]string{"Idempotency-Key": strings.Repeat("k", 256)}, status: 400},
 		{name: "a busy provider", body: ask("m", "busy", ""), status: 429},
 		{name: "a provider out of order", body: ask("m", "fail", ""), status: 502, code: "upstream_error"},
 		{name: "an open breaker", body: ask("broken", "fail", ""), status: 503, code: "upstream_unavailable"},
