@@ -183,11 +183,12 @@ type state struct {
 	bare     bool           // the next step is asked without tools
 	lastText string         // the newest text that the model wrote
 
-	texts   *prompted.Reader
-	said    string     // of a model that writes calls as text: its turn up to the end of the last one
-	answer  string     // name of the tool whose call is the answer, "" without
-	byTool  bool       // this turn was asked with that tool
-	results []resultAt // of tools, as they stand in after
+	texts            *prompted.Reader
+	said             string     // of a model that writes calls as text: its turn up to the end of the last one
+	madeUp, reproved bool       // it holds a result where no tool has been called; it has been told so
+	answer           string     // name of the tool whose call is the answer, "" without
+	byTool           bool       // this turn was asked with that tool
+	results          []resultAt // of tools, as they stand in after
 
 	client    *conversation   // nil until it is needed
 	restored  json.RawMessage // the client's messages with what was held of them; nil where nothing was
@@ -410,6 +411,8 @@ func (s *state) take(ctx context.Context, turn *chat.Turn, forced bool) (again b
 		return false, s.conclude(Length, chat.FinishLength)
 	case turn.Finish == chat.FinishLength && len(turn.Calls) == 0:
 		return false, s.conclude(Length, chat.FinishLength)
+	case s.madeUp && !s.reproved && !forced && s.step < s.Limits.Steps:
+		return s.reprove(turn)
 	case len(turn.Calls) == 0:
 		return s.answered(turn, stop, forced)
 	case items.client > 0:

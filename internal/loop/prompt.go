@@ -86,7 +86,7 @@ func (s *state) readPrompt(turn *chat.Turn) {
 		found = s.texts.Find(turn.Text)
 		turn.Calls = found.Calls
 	}
-	s.said = found.Said
+	s.said, s.madeUp = found.Said, found.MadeUp && len(s.results) == 0
 	if found.Before != turn.Text || turn.Calls != nil {
 		turn.Text = found.Before
 		if turn.Calls != nil {
@@ -97,6 +97,22 @@ func (s *state) readPrompt(turn *chat.Turn) {
 	if found.Calls != nil {
 		s.Logger.Debug("calls read out of a turn's text", slog.String("run_id", s.Record.ID), slog.Int("calls", len(found.Calls)))
 	}
+}
+
+// noResults is what a model reads that has made up a result.
+const noResults = "No tool has been called yet, so there is no result. Call the tool, or answer in plain text without tags."
+
+// reprove asks a model again that has made up a result where no tool had been called, once in a run.
+func (s *state) reprove(turn *chat.Turn) (again bool, err error) {
+	s.reproved = true
+	echo, err := prompted.Turn(turn.Message, s.said)
+	if err != nil {
+		s.result.Stop = Failed
+		return false, &Error{Kind: Internal, Text: "the model's turn could not be put back", Err: err}
+	}
+	s.hide()
+	s.after = append(s.after, echo, chat.Message("user", noResults))
+	return true, nil
 }
 
 // rememberText is remember for a model without native calls: the turn as it wrote it, and all results in one message.

@@ -144,3 +144,24 @@ func TestAnAnswerMadeUpBeforeTheResultsIsNotTaken(t *testing.T) {
 		t.Errorf("Do() = %q %+v, %v; ran %v", content(result), result, err, w.log)
 	}
 }
+
+func TestAResultMadeUpIsNoAnswer(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		turns []string
+		want  string
+	}{
+		{"told, it calls the tool", []string{"I look.\n<tool_response>\n{\"status\":\"Pending\"}\n</tool_response>", `{"name":"look","arguments":{}}`, "So it is."}, "So it is."},
+		{"once: it may have been the answer", []string{"<tool_response>Hello!</tool_response>", "<tool_response>Hello!</tool_response>"}, "Hello!"},
+		{"with a result it may stand in such tags", []string{`{"name":"look","arguments":{}}`, "<tool_response>So it is.</tool_response>"}, "So it is."},
+	} {
+		w := newWorld(t)
+		for _, turn := range tt.turns {
+			w.says(turn)
+		}
+		result, _, err := w.prompts(budget.Default(), ask)
+		if err != nil || content(result) != tt.want || len(w.asks) != len(tt.turns) {
+			t.Errorf("%s: %q after %d turns, %v, want %q", tt.name, content(result), len(w.asks), err, tt.want)
+		}
+	}
+}

@@ -13,6 +13,7 @@ type Found struct {
 	Calls  []chat.Call // nil where the text is an answer. One that can't be read has no name, or arguments that are no JSON
 	Before string      // the text before the first call, or the answer; without marks
 	Said   string      // the text up to the end of the last call: what follows, such as a result made up, is left out
+	MadeUp bool        // there is no call, and what stands in the tags of a result
 }
 
 // maxTries bounds how many places of one text are tried.
@@ -49,7 +50,7 @@ func (r *Reader) Find(text string) Found {
 		end = at
 	}
 	if f.Calls == nil {
-		return Found{Before: Answer(text), Said: text}
+		return Found{Before: Answer(text), Said: text, MadeUp: strings.Contains(text[from:], responseOpen)}
 	}
 	f.Before = Answer(openedFence.ReplaceAllString(f.Before, ""))
 	f.Said = strings.TrimRight(text[:end], blanks)
