@@ -169,6 +169,7 @@ func (g *gateway) newSite(c *checked, masker *mask.Masker) (*proxy.Site, error) 
 	}
 	return &proxy.Site{
 		Keys:         auth.NewKeys(&c.Auth),
+		Trust:        auth.NewTrust(c.Server.TrustedProxies, c.Auth.TrustedHeaders),
 		Models:       g.models(c),
 		Tools:        g.tools,
 		Endpoints:    endpoints,

@@ -125,6 +125,7 @@ func check(f *config.File) (*checked, error) {
 	}
 	c.checkModels(root)
 	c.checkListen(root)
+	c.checkTrust(root)
 	c.secrets = f.Secrets()
 	c.tools.CheckSecrets(c.secrets)
 	if len(f.Problems()) == 0 {
@@ -170,5 +171,12 @@ func (c *checked) checkListen(root *config.Node) {
 	}
 	if c.Server.AdminListen != "" && c.Server.AdminListen == c.Server.Listen {
 		root.Get("server").FailKey("admin_listen", "want another address than listen, or none")
+	}
+}
+
+// checkTrust refuses headers that nobody could send.
+func (c *checked) checkTrust(root *config.Node) {
+	if c.Auth.TrustedHeaders.Len() > 0 && len(c.Server.TrustedProxies) == 0 {
+		root.Get("auth").FailKey("trusted_headers", "no header is believed without server.trusted_proxies: name the networks of the proxies that set these")
 	}
 }

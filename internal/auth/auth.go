@@ -1,4 +1,5 @@
-// Package auth tells who calls: it turns a bearer token into a Caller, or refuses it. It knows no HTTP.
+// Package auth tells who calls: it turns a bearer token into a Caller, or refuses it, and says whose word on the caller's
+// address and fields is taken. It knows no HTTP.
 package auth
 
 import (
@@ -14,21 +15,24 @@ import (
 	"github.com/toolgate/toolgate/internal/globs"
 )
 
-// Caller is who makes a request and what it may use. Immutable; the same pointer for every request of a key.
+// Caller is who makes a request and what it may use. Immutable; the same pointer for every request of a key, unless
+// headers of a trusted proxy say more of who it is.
 type Caller struct {
 	Name   string         // of the key, for logs, metrics and traces; "" where no key is asked for
 	Fields map[string]any // what tools may bind; values are strings, booleans or json.Number
 	Models globs.List
 	Tools  globs.List
 	Budget budget.Config // only ever narrows
+
+	Passing bool // made for one request: nothing may be kept under its pointer
 }
 
 // Config is the section `auth`.
 type Config struct {
-	Open           bool         `yaml:"open" doc:"No key is asked for."`
-	Keys           []KeyConfig  `yaml:"keys" doc:"The keys that clients may use."`
-	JWT            *config.Node `yaml:"jwt" later:"*" doc:"Tokens of an identity provider."`
-	TrustedHeaders *config.Node `yaml:"trusted_headers" later:"*" doc:"Caller fields from headers of trusted proxies."`
+	Open           bool               `yaml:"open" doc:"No key is asked for."`
+	Keys           []KeyConfig        `yaml:"keys" doc:"The keys that clients may use."`
+	JWT            *config.Node       `yaml:"jwt" later:"*" doc:"Tokens of an identity provider."`
+	TrustedHeaders config.Map[string] `yaml:"trusted_headers" doc:"Fields of the caller by headers that tell them, such as id: X-User-Id. They are believed of server.trusted_proxies alone, which must replace the client's own. A field that the key sets stays as the key has it; a key is asked for all the same."`
 }
 
 // KeyConfig is one entry of `auth.keys`.
@@ -73,7 +77,7 @@ func checkGlobs(n *config.Node, patterns *[]string) {
 	}
 }
 
-// Check reports keys that can't be told apart.
+// Check reports keys that can't be told apart, and what would not hold.
 func (c *Config) Check(n *config.Node) {
 	names, sums := map[string]bool{}, map[string]bool{}
 	for i, k := range c.Keys {
@@ -86,6 +90,7 @@ func (c *Config) Check(n *config.Node) {
 		}
 		names[k.Name], sums[k.SHA256] = true, true
 	}
+	checkHeaders(n.Get("trusted_headers"), c.TrustedHeaders)
 }
 
 // Keys knows the keys of a configuration. Immutable.

@@ -197,7 +197,7 @@ func (s *state) heldTurn(ctx context.Context, c *conversation, i int) *heldTurn 
 }
 
 func (s *state) turnKey(calls string) string {
-	return stores.Key("turn", s.Record.Caller, calls)
+	return stores.Key("turn", s.Record.Caller, s.View.Identity(), calls)
 }
 
 // messages are the results of a held turn's calls, in their order, with those of the client out of the messages that
@@ -308,7 +308,7 @@ func (s *state) keepTurn(ctx context.Context, key string, held heldTurn) {
 }
 
 func (s *state) answerKey(prefix, text string) string {
-	return stores.Key("answer", s.Record.Caller, prefix, strings.TrimSpace(text))
+	return stores.Key("answer", s.Record.Caller, s.View.Identity(), prefix, strings.TrimSpace(text))
 }
 
 // heldAnswer is the messages before the answer that message i is, nil where none are held.

@@ -128,6 +128,7 @@ func TestHeldTurnsAreFoundByTheConversationAlone(t *testing.T) {
 		{"as it was", func(*talk) {}, true, 0},
 		{"what came before is edited", func(c *talk) { c.messages[0] = chat.Message("user", "Stop") }, true, 0},
 		{"another caller", func(c *talk) { c.caller = "app" }, false, 1},
+		{"another one of the same key", func(c *talk) { c.fields = map[string]any{"id": "bob"} }, false, 1},
 		{"other arguments of the call", func(c *talk) {
 			c.messages[1], _ = sjson.SetBytes(c.messages[1], "tool_calls.0.function.arguments", `{"a":2}`)
 		}, false, 1},

@@ -33,7 +33,8 @@ type world struct {
 	tools map[string]func(context.Context, tool.Call) (tool.Result, error)
 	turns []func(context.Context, upstream.Ask) (*chat.Turn, error)
 
-	byTool bool // the model's route takes no schema beside tools
+	byTool bool           // the model's route takes no schema beside tools
+	fields map[string]any // of the caller
 
 	mu   sync.Mutex
 	log  []string // what ran, in order
@@ -162,7 +163,7 @@ func (w *world) prepare(limits budget.Limits, body string) *Run {
 		w.t.Fatal(err)
 	}
 	return &Run{
-		Request: req, Model: w, View: set.View(nil, nil).Without(req.Declares), Limits: limits, Record: trace.NewRun(time.Now()), Logger: logger, Now: time.Now,
+		Request: req, Model: w, View: set.View(nil, w.fields).Without(req.Declares), Limits: limits, Record: trace.NewRun(time.Now()), Logger: logger, Now: time.Now,
 		Price: budget.Price{Prompt: 1e6, Completion: 1e6}, // a token costs 1
 	}
 }

@@ -30,7 +30,7 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 			s.log.LogAttrs(ctx, level, "request",
 				slog.String("request_id", i.requestID), slog.String("method", r.Method), slog.String("path", r.URL.Path),
 				slog.Int("status", status), slog.Duration("duration", took), slog.Int("bytes", ww.BytesWritten()),
-				slog.String("key", i.keyName()), slog.String("model", i.model), slog.String("run_id", i.runID), slog.String("stop", i.stop))
+				slog.String("client", i.clientName()), slog.String("key", i.keyName()), slog.String("model", i.model), slog.String("run_id", i.runID), slog.String("stop", i.stop))
 		}()
 		next.ServeHTTP(ww, r)
 	})
@@ -41,4 +41,12 @@ func (i *requestInfo) keyName() string {
 		return ""
 	}
 	return i.caller.Name
+}
+
+// clientName is the client's address, "" where nobody can tell.
+func (i *requestInfo) clientName() string {
+	if !i.client.IsValid() {
+		return ""
+	}
+	return i.client.String()
 }

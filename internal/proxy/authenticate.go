@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// authenticate finds who calls. A request without a known key goes no further, whatever its path.
+// authenticate finds who calls: by the key, and by the headers of a trusted proxy. A request without a known key goes no
+// further, whatever its path and headers.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		i := info(r)
@@ -13,6 +14,13 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 		if err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			return errUnauthorized
+		}
+		if i.proxied {
+			fields, err := i.site.Trust.Fields(r.Header)
+			if err != nil {
+				return err
+			}
+			caller = caller.With(fields)
 		}
 		i.caller = caller
 		next.ServeHTTP(w, r)

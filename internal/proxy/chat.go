@@ -242,7 +242,7 @@ func (c *completion) newRun(view *registry.View, limits budget.Limits, record *t
 		Price:        c.model.Price,
 		Instructions: c.model.Instructions,
 		Defaults:     c.model.Defaults,
-		Header:       toProvider(c.r.Header, true),
+		Header:       c.info.toProvider(c.r.Header, true),
 		Client:       c.r.Header,
 		ClientKey:    bearer(c.r),
 		Key:          c.r.Header.Get(headerIdempotent),
@@ -359,7 +359,7 @@ func (c *completion) send(result *loop.Result, reply []byte) error {
 func (c *completion) pass() error {
 	p := upstream.Pass{
 		Method:    http.MethodPost,
-		Header:    toProvider(c.r.Header, false),
+		Header:    c.info.toProvider(c.r.Header, false),
 		ClientKey: bearer(c.r),
 		Request:   c.req,
 		Edits:     chat.Edits{Before: c.model.Instructions, Default: c.missing()},

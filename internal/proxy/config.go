@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/auth"
 	"github.com/toolgate/toolgate/internal/config"
 )
 
@@ -19,7 +20,7 @@ type Config struct {
 	MaxInflight    int             `yaml:"max_inflight" min:"1" doc:"Requests at once; more get 503 with Retry-After."`
 	ShutdownGrace  config.Duration `yaml:"shutdown_grace" doc:"How long running requests may end after SIGTERM."`
 	CORSOrigins    []string        `yaml:"cors_origins" doc:"Origins of browsers that may call."`
-	TrustedProxies *config.Node    `yaml:"trusted_proxies" later:"*" doc:"Networks whose X-Forwarded-For and auth.trusted_headers are believed."`
+	TrustedProxies []auth.Network  `yaml:"trusted_proxies" doc:"Networks or addresses whose X-Forwarded-For and auth.trusted_headers are believed."`
 }
 
 // SetDefaults sets what the file need not say.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/toolgate/toolgate/internal/auth"
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/mask"
@@ -64,12 +65,15 @@ var (
 // problem is the one table from failures to error replies.
 func problem(err error) *Error {
 	var known *Error
+	var header *auth.BadHeader
 	var invalid *chat.Invalid
 	var run *loop.Error
 	var up *upstream.Error
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &header):
+		return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: header.Name, Message: header.Error()}
 	case errors.As(err, &invalid):
 		return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: invalid.Param, Message: invalid.Text, Err: err}
 	case errors.As(err, &run): // before upstream's, which may be the inner error of a run's end by the clock

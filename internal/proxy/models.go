@@ -47,7 +47,8 @@ func noModel(name string) error {
 	}
 }
 
-// viewKey tells apart the views that a Set keeps. Both pointers live as long as their Site.
+// viewKey tells apart the views that a Set keeps. Both pointers live as long as their Site; a caller of one request has
+// no such view, which would be kept for nobody, and be that of others if only its key told it apart.
 type viewKey struct {
 	caller *auth.Caller
 	model  *models.Model
@@ -55,7 +56,11 @@ type viewKey struct {
 
 // view is what a caller's model sees of the tools.
 func (s *Site) view(c *auth.Caller, m *models.Model) *registry.View {
-	return s.Tools.View(viewKey{c, m}, c.Fields, c.Tools, m.Tools)
+	var key any
+	if !c.Passing {
+		key = viewKey{c, m}
+	}
+	return s.Tools.View(key, c.Fields, c.Tools, m.Tools)
 }
 
 // modelObject is a model of the gateway's own in OpenAI's shape.
@@ -122,6 +127,6 @@ func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
 	}
 	return s.forward(w, r, m.Routes, upstream.Pass{
 		Method: http.MethodGet, Path: strings.TrimPrefix(r.URL.EscapedPath(), "/v1/"), Query: r.URL.RawQuery,
-		Header: toProvider(r.Header, false), ClientKey: bearer(r),
+		Header: i.toProvider(r.Header, false), ClientKey: bearer(r),
 	})
 }

@@ -33,7 +33,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request) error {
 		Method:    r.Method,
 		Path:      strings.TrimPrefix(r.URL.EscapedPath(), "/v1/"),
 		Query:     r.URL.RawQuery,
-		Header:    toProvider(r.Header, false),
+		Header:    i.toProvider(r.Header, false),
 		ClientKey: bearer(r),
 		Body:      body,
 		Once:      r.Method != http.MethodGet && r.Method != http.MethodHead && !pure[below] && first != "audio" && first != "images",

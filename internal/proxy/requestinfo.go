@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -18,7 +19,9 @@ type requestInfo struct {
 	route     string // for metrics, from a closed list
 	model     string // label
 	caller    *auth.Caller
-	tenure    *tenure // of site; held until the handler returns
+	client    netip.Addr // the zero one where nobody can tell
+	proxied   bool       // the peer is a trusted proxy
+	tenure    *tenure    // of site; held until the handler returns
 	site      *Site
 	runID     string
 	stop      string

@@ -28,6 +28,7 @@ import (
 // with.
 type Site struct {
 	Keys         *auth.Keys
+	Trust        auth.Trust
 	Models       *models.Table
 	Tools        *registry.Set
 	Endpoints    *Endpoints
@@ -124,6 +125,7 @@ func (s *Server) AdminHandler() http.Handler {
 func (s *Server) router() chi.Router {
 	r := chi.NewRouter()
 	r.Use(s.withInfo)      // first: the others need it
+	r.Use(s.believe)       // next: nobody reads a header that is not believed
 	r.Use(s.accessLog)     // outside of recover, so that it sees the reply to a panic
 	r.Use(s.recoverPanics) // outside of everything that may panic
 	notFound := s.handle(func(http.ResponseWriter, *http.Request) error { return errNoEndpoint })

@@ -49,6 +49,7 @@ type fixture struct {
 type fixtureConfig struct {
 	server Config
 	keys   auth.Config
+	trust  string // YAML of the lists that a Trust is made of
 	models string // YAML of models
 	tools  string // YAML of tools; TOOLS is the tools' server
 	stream StreamingConfig
@@ -116,7 +117,7 @@ func newFixture(t *testing.T, c fixtureConfig, up, tools http.HandlerFunc) *fixt
 	}
 	store := trace.NewStore(10, time.Hour)
 	s := New(&Site{
-		Keys: auth.NewKeys(&c.keys), Models: models.NewTable(list, upstream.NewRoutes(upstream.NewRoute(client, "", 0))), Tools: set,
+		Keys: auth.NewKeys(&c.keys), Trust: newTrust(t, c.trust), Models: models.NewTable(list, upstream.NewRoutes(upstream.NewRoute(client, "", 0))), Tools: set,
 		Endpoints: endpoints, Streaming: c.stream, MaxBody: int64(c.server.MaxBody), MaxInflight: c.server.MaxInflight,
 		CORSOrigins: c.server.CORSOrigins, MCP: true, Mask: mask.New([]string{"sk-operator"}),
 	}, Options{Logger: logger, Metrics: NewMetrics(reg), Gatherer: reg, Store: store, Replies: c.state})
@@ -145,6 +146,16 @@ func (c *Config) fillIn() {
 	if c.Passthrough == nil {
 		c.Passthrough = d.Passthrough
 	}
+}
+
+func newTrust(t *testing.T, yaml string) auth.Trust {
+	t.Helper()
+	var c struct {
+		Proxies []auth.Network     `yaml:"trusted_proxies"`
+		Headers config.Map[string] `yaml:"trusted_headers"`
+	}
+	decode(t, yaml, &c)
+	return auth.NewTrust(c.Proxies, c.Headers)
 }
 
 func noEnv(string) (string, bool) { return "", false }
@@ -488,7 +499,7 @@ func TestHeadersTowardsTheProvider(t *testing.T) {
 		"Connection": {"keep-alive, x-hop"}, "X-Hop": {"h"}, "Accept-Encoding": {"gzip"}, "Traceparent": {"tp"}, "Content-Length": {"9"},
 	}
 	for own, want := range map[bool]string{false: "Accept-Encoding Openai-Beta Traceparent", true: "Content-Type Openai-Beta Traceparent"} {
-		out := toProvider(in, own)
+		out := (&requestInfo{site: &Site{}}).toProvider(in, own)
 		var names []string
 		for name := range out {
 			names = append(names, name)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/globs"
 	"github.com/toolgate/toolgate/internal/suggest"
+	"github.com/toolgate/toolgate/internal/tool"
 )
 
 // View is what one caller and model see of a Set at one time, and all that they can call. Immutable.
@@ -80,6 +81,9 @@ func (v *View) Without(declares func(string) bool) *View {
 	}
 	return v
 }
+
+// Identity tells the view's caller from one with other fields.
+func (v *View) Identity() string { return string(tool.EncodeJSON(v.caller)) }
 
 // Len is how many tools the view has.
 func (v *View) Len() int { return len(v.list) }
