@@ -45,3 +45,16 @@ func TestBadFiles(t *testing.T) {
 		})
 	}
 }
+
+func TestLimitsOfAKeyThatNobodyNeedsAreWarnedOf(t *testing.T) {
+	const file = `upstreams: {up: {base_url: https://up.example.com/v1}}
+auth: {open: true, keys: [{name: web, sha256: 997d500cb052336e01e272dcce29d85635f8451d4a163cf309f5ee3344ee7cef, limits: {concurrent: 1}}]}
+`
+	c, err := check(config.Parse("gateway.yaml", ".", []byte(file), documentEnvironment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.warnings.Error(), "gateway.yaml:2:121: auth.keys.0.limits: auth.open is true: who leaves the key away has no limits"; got != want {
+		t.Errorf("warnings = %s, want %s", got, want)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/globs"
+	"github.com/toolgate/toolgate/internal/limit"
 )
 
 // Caller is who makes a request and what it may use. Immutable; the same pointer for every request of a key, unless
@@ -23,6 +24,7 @@ type Caller struct {
 	Models globs.List
 	Tools  globs.List
 	Budget budget.Config // only ever narrows
+	Limits limit.Config
 
 	Passing bool // made for one request: nothing may be kept under its pointer
 }
@@ -42,7 +44,7 @@ type KeyConfig struct {
 	Models *[]string     `yaml:"models" doc:"Models that the key may use: names, globs, -name takes away. Without it all."`
 	Tools  *[]string     `yaml:"tools" doc:"Tools that the key may use: names, globs, -name takes away. Without it all."`
 	Caller *config.Node  `yaml:"caller" doc:"Fields that tools may bind as caller.NAME."`
-	Limits *config.Node  `yaml:"limits" later:"*" doc:"Requests, tokens and runs that the key may have."`
+	Limits limit.Config  `yaml:"limits" doc:"Requests and tokens a minute, and requests at once, that the key may have."`
 	Budget budget.Config `yaml:"budget" doc:"Narrows the model's budget."`
 }
 
@@ -89,6 +91,9 @@ func (c *Config) Check(n *config.Node) {
 			at.FailKey("sha256", "another key has the same sha256")
 		}
 		names[k.Name], sums[k.SHA256] = true, true
+		if c.Open && k.Limits != (limit.Config{}) {
+			at.Get("limits").Warn("auth.open is true: who leaves the key away has no limits")
+		}
 	}
 	checkHeaders(n.Get("trusted_headers"), c.TrustedHeaders)
 }
@@ -112,7 +117,7 @@ var ErrUnknown = errors.New("no such key")
 func NewKeys(c *Config) *Keys {
 	k := &Keys{open: c.Open || len(c.Keys) == 0, anyone: &Caller{}}
 	for _, kc := range c.Keys {
-		caller := &Caller{Name: kc.Name, Fields: fields(kc.Caller), Budget: kc.Budget}
+		caller := &Caller{Name: kc.Name, Fields: fields(kc.Caller), Budget: kc.Budget, Limits: kc.Limits}
 		caller.Models = parse(kc.Models)
 		caller.Tools = parse(kc.Tools)
 		entry := key{caller: caller}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/limit"
 )
 
 func hash(key string) string {
@@ -29,7 +30,7 @@ func parseAuth(t *testing.T, yaml string) (*Config, config.Problems) {
 
 func TestKeys(t *testing.T) {
 	c, problems := parseAuth(t, fmt.Sprintf(`keys:
-  - {name: web, sha256: %q, models: [gpt-*], tools: ["*", "-refund_*"], caller: {id: web, level: 2, beta: true}, budget: {max_steps: 4}}
+  - {name: web, sha256: %q, models: [gpt-*], tools: ["*", "-refund_*"], caller: {id: web, level: 2, beta: true}, budget: {max_steps: 4}, limits: {requests_per_minute: 600, concurrent: 5}}
   - {name: app, sha256: %q}
 `, hash("key-web"), strings.ToUpper(hash("key-app"))))
 	if problems != nil {
@@ -45,6 +46,9 @@ func TestKeys(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]any{"id": "web", "level": json.Number("2"), "beta": true}, web.Fields); diff != "" {
 		t.Errorf("fields (-want +got):\n%s", diff)
+	}
+	if want := (limit.Config{RequestsPerMinute: 600, Concurrent: 5}); web.Limits != want {
+		t.Errorf("limits = %+v, want %+v", web.Limits, want)
 	}
 	if app, err := k.Caller("key-app"); err != nil || !app.Models.Has("anything") || !app.Tools.Has("anything") {
 		t.Errorf("a key without lists: %+v, %v", app, err)
@@ -81,7 +85,6 @@ func TestCheckRefuses(t *testing.T) {
 		{"two of a hash", "keys: [{name: a, sha256: " + sum + "}, {name: b, sha256: " + sum + "}]", "the same sha256"},
 		{"a bad glob", "keys: [{name: a, sha256: " + sum + ", tools: ['[x']}]", "no glob"},
 		{"a caller field that is a list", "keys: [{name: a, sha256: " + sum + ", caller: {x: [1]}}]", "want a text, a number, true or false"},
-		{"limits, which are not there yet", "keys: [{name: a, sha256: " + sum + ", limits: {concurrent: 1}}]", "not supported yet"},
 		{"tokens, which are not there yet", "jwt: {issuer: x}", "not supported yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

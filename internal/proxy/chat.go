@@ -288,6 +288,7 @@ func (c *completion) ended(result *loop.Result, p *Error) {
 	if result != nil {
 		tokens = chat.ReadTokens(result.Usage)
 	}
+	c.spend(c.r, tokens.Total)
 	c.metrics.ended(c.model.Label, c.record.Stop, len(c.record.Steps), tokens, c.record.Cost)
 	c.opts.Store.Add(c.record)
 }
@@ -383,6 +384,7 @@ func (c *completion) pass() error {
 		return c.refuse(err, p)
 	}
 	defer resp.Body.Close()
+	defer c.metered(c.r, resp, c.req.Member("messages"))()
 	copyReply(c.w.Header(), resp.Header)
 	if !c.req.Stream {
 		c.record.Took = time.Since(c.record.Start)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/auth"
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/limit"
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/upstream"
@@ -44,11 +45,13 @@ func (e *Error) Error() string {
 // Unwrap is the inner error.
 func (e *Error) Unwrap() error { return e.Err }
 
-// The error types of OpenAI's API that the gateway uses, and one for what a provider did.
+// The error types of OpenAI's API that the gateway uses, one for what a provider did, and one for
+// who is over a limit of the gateway's, which OpenAI's API names after the limit.
 const (
 	invalidRequest = "invalid_request_error"
 	serverError    = "server_error"
 	upstreamError  = "upstream_error"
+	rateLimitError = "rate_limit_error"
 )
 
 // statusClientGone is nginx's status for a client that left before its reply. Only logs and metrics see it.
@@ -65,6 +68,7 @@ var (
 // problem is the one table from failures to error replies.
 func problem(err error) *Error {
 	var known *Error
+	var over *limit.Refused
 	var header *auth.BadHeader
 	var invalid *chat.Invalid
 	var run *loop.Error
@@ -72,6 +76,8 @@ func problem(err error) *Error {
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.As(err, &over):
+		return &Error{Status: http.StatusTooManyRequests, Type: rateLimitError, Code: "rate_limit_exceeded", Message: over.Error(), RetryAfter: over.Retry}
 	case errors.As(err, &header):
 		return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: header.Name, Message: header.Error()}
 	case errors.As(err, &invalid):

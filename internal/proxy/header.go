@@ -32,14 +32,15 @@ var clientOnly = map[string]bool{
 }
 
 // toProvider is what of a client's header goes to a provider. own is for a request whose reply the gateway reads
-// itself: it asks for no content encoding then. Who the caller is, as a proxy tells it, is the gateway's to know.
+// itself: it asks for no content encoding then. Nor does a request whose tokens count ask for one: the reply is looked at
+// for them. Who the caller is, as a proxy tells it, is the gateway's to know.
 func (i *requestInfo) toProvider(from http.Header, own bool) http.Header {
 	to := make(http.Header, len(from))
 	named := connectionNames(from)
 	for name, values := range from {
 		switch {
 		case hopByHop[name], clientOnly[name], named[name], strings.HasPrefix(name, "X-Gateway-"):
-		case own && (name == "Accept-Encoding" || name == "Accept"):
+		case own && name == "Accept", (own || i.grant.CountsTokens()) && name == "Accept-Encoding":
 		case i.site.Trust.Names(name):
 		default:
 			to[name] = values

@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/limit"
 	"github.com/toolgate/toolgate/internal/loop"
 )
 
@@ -65,6 +66,17 @@ func (m *Metrics) known(model string) {
 		m.tokens.WithLabelValues(model, kind)
 	}
 	m.cost.WithLabelValues(model)
+}
+
+// knownKeys makes the series of keys' refusals exist from the start.
+func (m *Metrics) knownKeys(names []string) {
+	m.rejections.WithLabelValues("", maxInflight) // of nobody in particular
+	for _, name := range names {
+		m.rejections.WithLabelValues(name, maxInflight)
+		for _, l := range limit.Names() {
+			m.rejections.WithLabelValues(name, string(l))
+		}
+	}
 }
 
 // ended counts a run.

@@ -67,6 +67,8 @@ tools:
 auth:
   keys:
     - {name: web, sha256: "${SUM}"}
+    - {name: many, sha256: "${MANY}", limits: {requests_per_minute: 100, tokens_per_minute: 1000000, concurrent: 1}}
+    - {name: few, sha256: "${FEW}", limits: {requests_per_minute: 1}}
 `
 
 // describedScript is what the model says to each of the cases' questions.
@@ -93,7 +95,16 @@ conversations:
   - turns: [{text: hello}]
 `
 
-const describedKey = "tg-key-of-the-tests"
+const (
+	describedKey = "tg-key-of-the-tests"
+	manyKey      = "tg-key-with-limits" // which the tests do not reach
+	fewKey       = "tg-key-over-its-limits"
+)
+
+func sum(key string) string {
+	s := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(s[:])
+}
 
 // describedServer is a gateway at work behind HTTP, with a scripted provider and a service for its tools.
 func describedServer(t *testing.T) *httptest.Server {
@@ -113,9 +124,8 @@ func describedServer(t *testing.T) *httptest.Server {
 		_, _ = io.WriteString(w, `{"name":"a thing"}`)
 	}))
 	t.Cleanup(service.Close)
-	sum := sha256.Sum256([]byte(describedKey))
 	front := httptest.NewServer(describedProxy(t, map[string]string{
-		"UPSTREAM": up.URL, "SERVICE": service.URL, "SUM": hex.EncodeToString(sum[:]),
+		"UPSTREAM": up.URL, "SERVICE": service.URL, "SUM": sum(describedKey), "MANY": sum(manyKey), "FEW": sum(fewKey),
 	}).Handler(true))
 	t.Cleanup(front.Close)
 	return front
@@ -206,7 +216,7 @@ func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 		}
 	}
 	served := map[string]bool{}
-	routes, ok := describedProxy(t, map[string]string{"UPSTREAM": "http://up.test", "SERVICE": "http://service.test", "SUM": strings.Repeat("0", 64)}).Handler(true).(chi.Routes)
+	routes, ok := describedProxy(t, map[string]string{"UPSTREAM": "http://up.test", "SERVICE": "http://service.test", "SUM": sum("a"), "MANY": sum("b"), "FEW": sum("c")}).Handler(true).(chi.Routes)
 	if !ok {
 		t.Fatal("the handler is no chi router")
 	}
@@ -247,6 +257,8 @@ const chatPath = "/v1/chat/completions"
 
 func TestRepliesConformToTheDescription(t *testing.T) {
 	full := map[string]string{trace.Header: "full"}
+	many := map[string]string{"Authorization": "Bearer " + manyKey}
+	few := map[string]string{"Authorization": "Bearer " + fewKey}
 	cases := []struct {
 		name   string
 		at     string // path of the description; "" is that of chat completions
@@ -280,6 +292,11 @@ func TestRepliesConformToTheDescription(t *testing.T) {
 		{name: "a provider out of order", body: ask("m", "fail", ""), status: 502, code: "upstream_error"},
 		{name: "an open breaker", body: ask("broken", "fail", ""), status: 503, code: "upstream_unavailable"},
 		{name: "no time left", body: ask("hasty", "dawdle", ""), status: 504, code: "timeout"},
+		{name: "an answer to a key with limits", body: ask("m", "look", ""), header: many, status: 200},
+		{name: "a key over its limits", body: ask("m", "look", ""), header: few, status: 429, code: "rate_limit_exceeded"},
+		{name: "its models", at: "/v1/models", header: few, status: 429, code: "rate_limit_exceeded"},
+		{name: "one of its models", at: "/v1/models/{id}", path: "/v1/models/m", header: few, status: 429, code: "rate_limit_exceeded"},
+		{name: "an endpoint for it", at: "/v1/{endpoint}", path: "/v1/embeddings", body: `{"model":"m","input":"x"}`, header: few, status: 429, code: "rate_limit_exceeded"},
 		{name: "models", at: "/v1/models", status: 200},
 		{name: "models without a key", at: "/v1/models", header: map[string]string{"Authorization": ""}, status: 401, code: "invalid_api_key"},
 		{name: "a model", at: "/v1/models/{id}", path: "/v1/models/m", status: 200},
@@ -297,6 +314,7 @@ func TestRepliesConformToTheDescription(t *testing.T) {
 	doc := description(t)
 	front := describedServer(t)
 	_, _ = fetch(t, front, chatPath, ask("broken", "fail", ""), nil) // opens the breaker of its upstream
+	_, _ = fetch(t, front, "/v1/models", "", few)                    // all that it may
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.at == "" {

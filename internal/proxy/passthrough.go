@@ -82,6 +82,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstrea
 		return err
 	}
 	defer resp.Body.Close()
+	var asked []byte
+	if p.Path == "completions" || p.Path == "responses" { // what else there is costs by other measures than its text
+		asked = p.Body
+	}
+	defer s.metered(r, resp, asked)()
 	copyReply(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	if err := copyBody(w, resp); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/limit"
 )
 
 // requestInfo is what the middleware learns of a request on its way, for the log line and the metrics at its end. It
@@ -19,9 +20,10 @@ type requestInfo struct {
 	route     string // for metrics, from a closed list
 	model     string // label
 	caller    *auth.Caller
-	client    netip.Addr // the zero one where nobody can tell
-	proxied   bool       // the peer is a trusted proxy
-	tenure    *tenure    // of site; held until the handler returns
+	client    netip.Addr   // the zero one where nobody can tell
+	proxied   bool         // the peer is a trusted proxy
+	grant     *limit.Grant // nil for a key without limits
+	tenure    *tenure      // of site; held until the handler returns
 	site      *Site
 	runID     string
 	stop      string

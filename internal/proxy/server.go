@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/limit"
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
@@ -47,16 +48,17 @@ type Site struct {
 	cors *cors.Cors // made by Use; nil without origins
 }
 
-// Options is what a Server is made with. All of it is required but OpenAPI.
+// Options is what a Server is made with. All of it is required but what says otherwise.
 type Options struct {
 	Logger   *slog.Logger
 	Metrics  *Metrics
 	Gatherer prometheus.Gatherer
 	Store    *trace.Store
-	Turns    state.Store // where turns are held for a client's next request; nil for nowhere
-	Replies  state.Store // where replies to requests with an Idempotency-Key are kept; nil for nowhere
-	Version  string      // told to MCP clients
-	OpenAPI  []byte      // served at /openapi.yaml; without it that is 404
+	Turns    state.Store    // where turns are held for a client's next request; nil for nowhere
+	Replies  state.Store    // where replies to requests with an Idempotency-Key are kept; nil for nowhere
+	Limits   *limit.Limiter // of keys; without it they are counted in memory
+	Version  string         // told to MCP clients
+	OpenAPI  []byte         // served at /openapi.yaml; without it that is 404
 }
 
 // Server serves clients. Its site can be replaced while it does.
@@ -72,6 +74,9 @@ type Server struct {
 // New makes a server of a site.
 func New(site *Site, o Options) *Server {
 	s := &Server{log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}}
+	if s.opts.Limits == nil {
+		s.opts.Limits = limit.New(limit.NewMemory(time.Now))
+	}
 	s.Use(site)
 	return s
 }
@@ -90,8 +95,9 @@ const (
 func (s *Server) Handler(admin bool) http.Handler {
 	r := s.router()
 	r.Route("/v1", func(r chi.Router) {
-		r.Use(s.crossOrigin)  // before authentication: a preflight has no key
-		r.Use(s.authenticate) // before inflight: strangers take no places
+		r.Use(s.crossOrigin)   // before authentication: a preflight has no key
+		r.Use(s.authenticate)  // before inflight: strangers take no places
+		r.Use(s.limited(true)) // before inflight: nor do those who are over their limits
 		r.Use(s.inflight)
 		r.Post("/chat/completions", s.routed(routeChat, s.chat))
 		r.Get("/models", s.routed(routeModels, s.models))
@@ -102,6 +108,7 @@ func (s *Server) Handler(admin bool) http.Handler {
 	})
 	r.Group(func(r chi.Router) {
 		r.Use(s.authenticate)
+		r.Use(s.limited(false)) // no model is asked
 		r.Use(s.inflight)
 		r.Post("/mcp", s.mcp(s.mcpHandler())) // no session, so nothing to GET or DELETE
 	})

@@ -42,6 +42,7 @@ func (s *Server) Use(site *Site) (over <-chan struct{}) {
 		s.metrics.known(m.Label)
 	}
 	s.metrics.known("other")
+	s.metrics.knownKeys(site.Keys.Names())
 	site.cors = newCORS(site.CORSOrigins)
 	old := s.tenure.Swap(newTenure(site))
 	if old == nil {
