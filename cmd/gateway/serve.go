@@ -135,6 +135,8 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		OnBreaker:   breakers.Changed,
 		Definitions: c.tools,
 		Writes:      g.stores.writes,
+
+		Confirmations: g.stores.confirm,
 	}
 	if s != nil {
 		options = s.options(options)

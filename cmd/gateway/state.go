@@ -12,7 +12,9 @@ type stores struct {
 	turns   *state.Memory // held for a conversation's next request
 	replies *state.Memory // to requests with an Idempotency-Key
 	calls   *state.Memory // what came of write calls
+	asked   *state.Memory // which calls wait for a confirmation, and which have one
 	writes  *registry.Writes
+	confirm *registry.Confirmations
 }
 
 func newStores(reg prometheus.Registerer) *stores {
@@ -20,9 +22,11 @@ func newStores(reg prometheus.Registerer) *stores {
 		turns:   state.NewMemory(state.Limits{}),
 		replies: state.NewMemory(state.Limits{}),
 		calls:   state.NewMemory(state.Limits{}),
+		asked:   state.NewMemory(state.Limits{}),
 	}
 	s.writes = registry.NewWrites(s.calls)
-	state.NewMetrics(reg, map[string]*state.Memory{"turns": s.turns, "replies": s.replies, "writes": s.calls})
+	s.confirm = registry.NewConfirmations(s.asked)
+	state.NewMetrics(reg, map[string]*state.Memory{"turns": s.turns, "replies": s.replies, "writes": s.calls, "confirmations": s.asked})
 	return s
 }
 
@@ -30,4 +34,5 @@ func (s *stores) close() {
 	s.turns.Close()
 	s.replies.Close()
 	s.calls.Close()
+	s.asked.Close()
 }

@@ -140,6 +140,7 @@ type Result struct {
 	Header   upstream.Header   // of the last reply
 	RanTools bool
 	RanWrite bool
+	Approval string // id of what the newest call that was not made waits for; "" for nothing
 	// Hold holds the run's tool turns, once it is known how the answer reads to the client; nil where there is nothing
 	// to hold.
 	Hold func(ctx context.Context, answer string)

@@ -36,6 +36,8 @@ type world struct {
 	byTool bool           // the model's route takes no schema beside tools
 	fields map[string]any // of the caller
 
+	confirm *registry.Confirmations
+
 	mu   sync.Mutex
 	log  []string // what ran, in order
 	asks []upstream.Ask
@@ -147,14 +149,18 @@ func (w *world) runKeyed(ctx context.Context, key string) {
 
 func (w *world) prepare(limits budget.Limits, body string) *Run {
 	w.t.Helper()
-	f := config.Parse("tools.yaml", ".", []byte(tools), func(string) (string, bool) { return "", false })
+	yaml := tools
+	if w.confirm != nil {
+		yaml += guarded
+	}
+	f := config.Parse("tools.yaml", ".", []byte(yaml), func(string) (string, bool) { return "", false })
 	kinds := []tool.Kind{{Name: "fake", New: func() tool.Config { return &fakeKind{w} }}}
 	definitions := registry.Read(f.Root(), kinds, nil)
 	if p := f.Problems(); p != nil {
 		w.t.Fatal(p)
 	}
 	logger := slog.New(slog.DiscardHandler)
-	set, err := registry.NewSet(registry.Options{Definitions: definitions, Logger: logger, Metrics: registry.NewMetrics(prometheus.NewRegistry())})
+	set, err := registry.NewSet(registry.Options{Definitions: definitions, Logger: logger, Metrics: registry.NewMetrics(prometheus.NewRegistry()), Confirmations: w.confirm})
 	if err != nil {
 		w.t.Fatal(err)
 	}

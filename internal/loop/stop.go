@@ -9,6 +9,7 @@ const (
 	Final         Stop = "final"        // by a final tool
 	ClientTools   Stop = "client_tools" // the turn calls tools of the client
 	Handoff       Stop = "handoff"      // by a tool that hands the user over to somebody else
+	Confirmation  Stop = "confirmation" // a call waits for an approval
 	MaxSteps      Stop = "max_steps"
 	MaxToolCalls  Stop = "max_tool_calls"
 	MaxTokens     Stop = "max_tokens"
@@ -25,7 +26,7 @@ const (
 // Stops are all of them, for metrics that exist from the start.
 func Stops() []Stop {
 	return []Stop{
-		Completed, Final, Handoff, ClientTools, MaxSteps, MaxToolCalls, MaxTokens, MaxCost, RepeatedCalls, Length, TimedOut,
-		Canceled, UpstreamError, Refused, Failed,
+		Completed, Final, Handoff, ClientTools, Confirmation, MaxSteps, MaxToolCalls, MaxTokens, MaxCost, RepeatedCalls, Length,
+		TimedOut, Canceled, UpstreamError, Refused, Failed,
 	}
 }

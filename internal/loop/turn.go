@@ -41,6 +41,7 @@ const (
 	waiting itemState = iota
 	ran
 	refused // with an observation, without being run
+	waitsForApproval
 )
 
 type items struct {
@@ -137,7 +138,7 @@ func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, erro
 	}
 	s.limit = limit
 	final, err := s.execute(ctx, all)
-	if err == nil && final != nil && !s.fits(final) {
+	if err == nil && final != nil && final.state != waitsForApproval && !s.fits(final) {
 		for _, it := range all.list {
 			if it.state == waiting {
 				it.refuse(s.View.Refuse(registry.Skipped, "not run, as the call before it was meant to end the conversation; call it again if it is needed"))
@@ -149,7 +150,11 @@ func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, erro
 	if err != nil {
 		return false, err
 	}
-	if final != nil {
+	switch {
+	case final != nil && final.state == waitsForApproval:
+		s.await(final, turn, all)
+		return false, nil
+	case final != nil:
 		s.finish(final, turn, all)
 		return false, nil
 	}
@@ -214,7 +219,7 @@ func (it *item) refuse(o registry.Observation) { it.seen, it.state = o, refused 
 
 // alone says whether a call waits for all before it and holds those after it.
 func (it *item) alone() bool {
-	return it.answer || it.Tool.Effect == tool.Write || it.Tool.Ending != tool.NoEnding
+	return it.answer || it.Tool.Effect == tool.Write || it.Tool.Ending != tool.NoEnding || it.Tool.Confirm() != registry.ConfirmNone
 }
 
 // execute runs what may run, in order: neighbouring reads side by side, writes and final calls alone. It gives the
@@ -231,12 +236,27 @@ func (s *state) execute(ctx context.Context, all items) (*item, error) {
 		if len(batch.items) == 0 {
 			continue
 		}
-		if it := batch.items[0]; it.answer { // it costs no time
+		it := batch.items[0]
+		if it.answer { // it costs no time
 			it.state = ran
 			return it, nil
 		}
 		if ctx.Err() != nil || reads.Err() != nil {
-			return nil, s.interrupted(ctx, all, batch.items[0])
+			return nil, s.interrupted(ctx, all, it)
+		}
+		if err := s.confirm(reads, it); err != nil {
+			it.stop = err
+			return nil, s.interrupted(ctx, all, it)
+		}
+		switch it.state {
+		case waitsForApproval:
+			if all.client > 0 { // the client gets its own calls, and the gateway's have results of some kind
+				continue
+			}
+			return it, nil
+		case refused:
+			continue
+		case waiting, ran:
 		}
 		s.runBatch(reads, writes, batch.items)
 		for _, it := range batch.items {
@@ -244,7 +264,7 @@ func (s *state) execute(ctx context.Context, all items) (*item, error) {
 				return nil, s.interrupted(ctx, all, it)
 			}
 		}
-		if it := batch.items[0]; it.Tool.Ending != tool.NoEnding && it.seen.OK() {
+		if it.Tool.Ending != tool.NoEnding && it.seen.OK() {
 			return it, nil
 		}
 	}
@@ -326,13 +346,21 @@ func (s *state) attempt(it *item) int {
 
 func (s *state) runOne(ctx context.Context, it *item, attempt int) {
 	it.start = s.Now()
-	key := s.Key
-	if key == "" {
-		key = s.Record.ID
-	}
-	it.seen, it.stop = s.View.Run(ctx, it.Prepared, registry.Scope{RunID: s.Record.ID, Key: key, CallID: it.id, Caller: s.Record.Caller, Attempt: attempt, Headers: s.Client, Conversation: s.conversation})
+	it.seen, it.stop = s.View.Run(ctx, it.Prepared, s.scope(it, attempt))
 	it.took = s.Now().Sub(it.start)
 	it.state = ran
+}
+
+// scope is the run, for a call.
+func (s *state) scope(it *item, attempt int) registry.Scope {
+	scope := registry.Scope{RunID: s.Record.ID, Key: s.Key, CallID: it.id, Caller: s.Record.Caller, Attempt: attempt, Headers: s.Client, Conversation: s.conversation}
+	if scope.Key == "" {
+		scope.Key = s.Record.ID
+	}
+	if it.Tool.Confirm() == registry.ConfirmUser {
+		scope.Said = s.clientMessages().said()
+	}
+	return scope
 }
 
 // conversation is the run's messages so far, as a JSON list. Nothing is added while calls are under way.

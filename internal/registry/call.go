@@ -25,7 +25,8 @@ type Prepared struct {
 	Canonical string       // equal for equal arguments, however they are written
 	Echo      string       // the arguments as the provider is to read them again, a JSON text
 
-	args map[string]any
+	args      map[string]any
+	confirmed bool // it may be made, where its tool wants that confirmed
 }
 
 // Prepare reads a call of the model's: its name and the JSON value under arguments.
@@ -133,15 +134,24 @@ type Scope struct {
 	Caller  string // name of the key; cached results are for the same one alone
 	Attempt int    // which of the equal calls of the run it is, from 1
 
+	Said      Said // what the user has said so far; nothing outside of a conversation
+	Confirmed bool // by who makes the call: nobody is asked
+
 	Headers      map[string][]string    // of the client's request, for tools that forward some
 	Conversation func() json.RawMessage // the run's messages so far; nil outside of a run
 	Tell         func(lines ...string)  // told what the tool sends; nil where nobody looks
 }
 
-// Run makes a prepared call, a write under its key only where it has not been made before. Where ctx ends before the call
+// Run makes a prepared call where it is confirmed, a write under its key only where it has not been made before. Where ctx ends before the call
 // does, it returns ctx's cause; whatever else happens is an observation.
 func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
 	t := p.Tool
+	if seen, err := v.Confirm(ctx, &p, s); seen != nil || err != nil {
+		if seen == nil {
+			seen = &Observation{}
+		}
+		return *seen, err
+	}
 	call := tool.Call{Args: p.args, Caller: v.caller, RunID: s.RunID, Headers: s.Headers, Conversation: s.Conversation, Tell: s.Tell}
 	if t.Effect == tool.Write {
 		call.IdempotencyKey = idempotencyKey(s, call, t.Name)

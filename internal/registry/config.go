@@ -29,7 +29,7 @@ type Config struct {
 	Cache        config.Duration        `yaml:"cache" doc:"How long a result of a read serves equal calls of the same caller."`
 	MaxOutput    int                    `yaml:"max_output" min:"1" doc:"Characters of a result; more is cut."`
 	Bind         config.Map[Binding]    `yaml:"bind" doc:"Arguments that the gateway fills, unseen by the model: caller.NAME or a 'text'."`
-	Confirm      string                 `yaml:"confirm" enum:"none,user,approval" later:"user,approval" doc:"Who confirms a call before it runs."`
+	Confirm      string                 `yaml:"confirm" enum:"none,user,approval" doc:"Who confirms a call before it runs, each call once: user (the model asks, and calls again after the user's next message) or approval (somebody decides at /gateway/approvals)."`
 	Errors       config.Map[ErrorEntry] `yaml:"errors" doc:"What the model reads of a failure, by status, class (4xx), timeout, unavailable, invalid_result, failed or default."`
 	ExposeErrors bool                   `yaml:"expose_errors" doc:"Development only: gives the model the masked text of an unexpected failure."`
 	Concurrency  int                    `yaml:"concurrency" min:"0" doc:"Calls at once over the whole gateway; 0 is no limit."`

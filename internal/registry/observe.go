@@ -24,6 +24,9 @@ const (
 	LimitReached     Code = "limit_reached"
 	RepeatedCall     Code = "repeated_call"
 	Skipped          Code = "skipped"
+
+	ConfirmationRequired Code = "confirmation_required" // by the user, or by an approval
+	Denied               Code = "denied"                // an approval
 )
 
 // Observation is what the model reads of one call.
@@ -32,6 +35,8 @@ type Observation struct {
 	Code  Code   // "" of a good result
 	Empty bool   // a good result without content
 	Class string // outcome for metrics: "ok", or a code from a closed list
+
+	Waits *Approval // of a call that was not made: what it waits for; nil of every other
 }
 
 // OK says whether the call went well.

@@ -91,7 +91,7 @@ func TestReadRefuses(t *testing.T) {
 		{"a result beside a message", "a: {description: A., errors: {404: {message: x, result: {}}}, fake: x}", "take code and message away"},
 		{"a bound argument that is no parameter", "a: {description: A., parameters: {level: integer}, bind: {levl: caller.level}, fake: x}", `did you mean "level"?`},
 		{"a binding that is no source", "a: {description: A., parameters: {level: integer}, bind: {level: level}, fake: x}", "want caller.NAME"},
-		{"confirm, which is not there yet", "a: {description: A., confirm: user, fake: x}", "not supported yet"},
+		{"confirm by nobody that there is", "a: {description: A., confirm: boss, fake: x}", "user, approval"},
 		{"cache of a write", "a: {description: A., effect: write, cache: 1m, fake: x}", "only a read can be cached"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

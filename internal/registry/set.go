@@ -171,6 +171,8 @@ type Options struct {
 	OnBreaker   func(string, breaker.State)
 	Definitions *Definitions
 	Writes      *Writes // what is known of write calls; nil makes each one whenever it is asked for
+	// Confirmations is what is known of calls that want one; without it they are not made.
+	Confirmations *Confirmations
 	// EnvOf, if it is not nil, is the Env of a tool in place of Env, and Wrap what is put around each tool; both are for
 	// commands that look into calls or stand in for them.
 	EnvOf func(tool string) tool.Env
@@ -358,6 +360,9 @@ func (t *Tool) Breaker() breaker.State { return t.breaker.State() }
 
 // Description is the tool's description, for people.
 func (t *Tool) Description() string { return t.config.Description }
+
+// Confirm is who confirms a call before it is made: ConfirmNone, ConfirmUser or ConfirmApproval.
+func (t *Tool) Confirm() string { return t.config.Confirm }
 
 // CallerFields are the fields of the caller without which the tool is not offered.
 func (t *Tool) CallerFields() []string { return t.callerFields }

@@ -41,6 +41,9 @@ func (r *Run) Dictionary() string {
 	if r.Lost > 0 {
 		head = strconv.AppendInt(append(head, ", lost="...), int64(r.Lost), 10)
 	}
+	if r.Approval != "" {
+		head = append(append(append(head, ", approval=\""...), printable(r.Approval)...), '"')
+	}
 	if len(r.Calls) == 0 {
 		return string(head)
 	}

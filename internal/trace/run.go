@@ -25,6 +25,7 @@ type Run struct {
 	Usage     json.RawMessage
 	Cost      float64
 	Shortened int    // tool results that were cut as the model's context was full
+	Approval  string // id of what a call waits for
 	Lost      int    // turns of the client's history that call tools, of which nothing is held
 	Error     string // code of the error that the client got
 	Notes     []string
@@ -100,6 +101,7 @@ type view struct {
 	Error      string          `json:"error,omitempty"`
 	Shortened  int             `json:"shortened,omitempty"`
 	Lost       int             `json:"lost,omitempty"`
+	Approval   string          `json:"approval,omitempty"`
 	Notes      []string        `json:"notes,omitempty"`
 }
 
@@ -128,7 +130,7 @@ func (r *Run) MarshalJSON() ([]byte, error) {
 	v := view{
 		ID: r.ID, RequestID: r.RequestID, Caller: r.Caller, Model: r.Model, Stream: r.Stream, Started: r.Start.UTC(),
 		MS: r.Took.Milliseconds(), UpstreamMS: r.UpstreamTime().Milliseconds(), Stop: r.Stop, Offered: r.Offered,
-		Usage: r.Usage, Cost: r.Cost, Error: r.Error, Shortened: r.Shortened, Lost: r.Lost, Notes: r.Notes,
+		Usage: r.Usage, Cost: r.Cost, Error: r.Error, Shortened: r.Shortened, Lost: r.Lost, Approval: r.Approval, Notes: r.Notes,
 		Steps: make([]stepView, len(r.Steps)), Calls: make([]callView, len(r.Calls)),
 	}
 	for i, s := range r.Steps {
