@@ -105,6 +105,7 @@ const noResults = "No tool has been called yet, so there is no result. Call the 
 // reprove asks a model again that has made up a result where no tool had been called, once in a run.
 func (s *state) reprove(turn *chat.Turn) (again bool, err error) {
 	s.reproved = true
+	turn.Text = s.lastText // what it made up is no text to end with
 	echo, err := prompted.Turn(turn.Message, s.said)
 	if err != nil {
 		s.result.Stop = Failed

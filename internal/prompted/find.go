@@ -122,13 +122,31 @@ func (r *Reader) callsAt(text string) (calls []call, rest string) {
 	return r.bare(text)
 }
 
-// bare reads JSON that text begins with, of known tools alone.
-func (r *Reader) bare(text string) (calls []call, rest string) {
-	calls, rest, err := leading(text, "", true)
-	if err != nil || !r.knows(calls) {
-		return nil, ""
+// bare reads JSON that text begins with, as far as it is calls of known tools.
+func (r *Reader) bare(text string) (all []call, rest string) {
+	rest = text
+	for {
+		next := strings.TrimLeft(rest, blanks)
+		if next == "" || next[0] != '{' && (next[0] != '[' || all != nil) {
+			return all, rest
+		}
+		v, behind, err := value(next)
+		if err != nil {
+			return all, rest
+		}
+		var calls []call
+		for _, item := range items(v) {
+			c, ok := read(item, true)
+			if !ok {
+				return all, rest
+			}
+			calls = append(calls, c)
+		}
+		if !r.knows(calls) {
+			return all, rest
+		}
+		all, rest = append(all, calls...), behind
 	}
-	return calls, rest
 }
 
 // What can be made out of a call that is no JSON.

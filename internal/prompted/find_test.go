@@ -30,6 +30,7 @@ func TestFind(t *testing.T) {
 		{"the end of thoughts in an argument", `<tool_call>{"name":"cep","arguments":{"n":"</think>"}}</tool_call>`, `cep {"n":"</think>"}`, "", `<tool_call>{"name":"cep","arguments":{"n":"</think>"}}</tool_call>`},
 		{"a call in the tags of a result", "<tool_response>\n{\"name\":\"cep\",\"arguments\":{}}\n</tool_response>", `cep {}`, "\n", "<tool_response>\n{\"name\":\"cep\",\"arguments\":{}}"},
 		{"such a call with text before", "So: <tool_response>{\"name\":\"cep\",\"arguments\":{}}</tool_response>", `cep {}`, "So: ", "So: <tool_response>{\"name\":\"cep\",\"arguments\":{}}"},
+		{"a call and then JSON of no tool", `{"name":"cep","arguments":{}}{"name":"Ana","arguments":{}}`, `cep {}`, "", `{"name":"cep","arguments":{}}`},
 		{"braces that stand twice", `{{"name": "cep", "arguments": {"n": 1}}}`, `cep {"n":1}`, "", `{{"name": "cep", "arguments": {"n": 1}}}`},
 		{"broken arguments", `<tool_call>{"name": "cep", "arguments": {"n": }}</tool_call> x`, `cep {"n": }}`, "", `<tool_call>{"name": "cep", "arguments": {"n": }}</tool_call>`},
 		{"arguments that are cut", `<tool_call>{"name": "cep", "arguments": {"n": "ab`, `cep {"n": "ab`, "", `<tool_call>{"name": "cep", "arguments": {"n": "ab`},
