@@ -76,10 +76,11 @@ conversations:
   - turns: [{text: "What?"}]
 `)
 	for body, want := range map[string]string{
-		`{"model":"m","messages":[{"role":"user","content":"code 42"}]}`:                                                                                    `"{\"code\":\"42\"}"`,
-		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"tool","content":"x"}]}`:                                 `42: x`,
-		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"user","content":"hello"}]}`:                             `What?`,
-		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"assistant"},{"role":"tool","content":"the last one"}]}`: `42: the last one`,
+		`{"model":"m","messages":[{"role":"user","content":"code 42"}]}`:                                                                                       `"{\"code\":\"42\"}"`,
+		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"tool","content":"x"}]}`:                                    `42: x`,
+		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"user","content":"<tool_response>\nx\n</tool_response>"}]}`: `42: x`,
+		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"user","content":"hello"}]}`:                                `What?`,
+		`{"model":"m","messages":[{"role":"user","content":"code 42"},{"role":"assistant"},{"role":"assistant"},{"role":"tool","content":"the last one"}]}`:    `42: the last one`,
 	} {
 		if _, _, got := post(t, s, body); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", body, got, want)

@@ -176,13 +176,21 @@ func (s *Server) take(turns []Turn, before int) int {
 	return last
 }
 
+// The tags in which a model without native calls reads results.
+const responseOpen, responseClose = "<tool_response>", "</tool_response>"
+
 // lastOf finds in a conversation the user's last message, the newest tool result, and how many turns of the model stand
 // behind that message.
 func lastOf(messages json.RawMessage) (user, tool string, turns int) {
 	gjson.ParseBytes(messages).ForEach(func(_, m gjson.Result) bool {
 		switch m.Get("role").String() {
 		case "user":
-			user, turns = text(m.Get("content")), 0
+			said := text(m.Get("content"))
+			if result, ok := strings.CutPrefix(said, responseOpen); ok { // of a model that is told of its tools in a message
+				tool = strings.TrimSpace(result[:max(strings.Index(result, responseClose), 0)])
+				break
+			}
+			user, turns = said, 0
 		case "tool":
 			tool = text(m.Get("content"))
 		case "assistant":
