@@ -80,7 +80,7 @@ func demo(ctx context.Context, out io.Writer, addr string, once bool) error {
 	defer g.close()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return g.server.Serve(ctx, proxy.Listeners{Main: listeners[0]}, time.Second)
+		return g.server.Serve(ctx, proxy.Listeners{Main: listeners[0]}, func() time.Duration { return time.Second })
 	})
 	group.Go(func() error { return serveUntil(ctx, listeners[1], script.NewServer(s)) })
 	group.Go(func() error { return serveUntil(ctx, listeners[2], http.HandlerFunc(serveCEP)) })

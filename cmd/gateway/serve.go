@@ -7,7 +7,9 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/signal"
 	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,6 +25,7 @@ import (
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/tool/httptool"
+	"github.com/toolgate/toolgate/internal/tool/mcptool"
 	"github.com/toolgate/toolgate/internal/trace"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -33,40 +36,55 @@ func configFlag(cmd *cobra.Command) *string {
 
 func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "serve",
-		Short:   "Serve clients until SIGTERM",
+		Use:   "serve",
+		Short: "Serve clients until SIGTERM",
+		Long: `Serve clients until SIGTERM.
+
+The configuration is read again when one of its files changes, and at SIGHUP. A valid one replaces the old one whole for
+requests to come, and those under way end on the old one. An invalid one changes nothing: its faults go to the log, and
+gateway_config_reload_success becomes 0. A changed server.listen, server.admin_listen or log.format takes effect at the
+next start.`,
 		Example: "  gateway serve -c gateway.yaml",
 		Args:    cobra.NoArgs,
 	}
 	path := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := loadSettings(*path)
+		asked := make(chan os.Signal, 1) // several at once ask for one reading
+		signal.Notify(asked, syscall.SIGHUP)
+		defer signal.Stop(asked)
+		from, err := sourceOf(*path)
 		if err != nil {
 			return err
 		}
-		return errors.Join(serve(cmd.Context(), c), c.close())
+		return serve(cmd.Context(), from, asked)
 	}
 	return cmd
 }
 
-// serve runs the gateway of a configuration until ctx ends.
-func serve(ctx context.Context, c *checked) error {
-	g, err := newGateway(c)
+// serve runs the gateway of a configuration until ctx ends. Where asked brings something, it is read again.
+func serve(ctx context.Context, from source, asked <-chan os.Signal) error {
+	f := from.read()
+	c, err := check(f)
 	if err != nil {
 		return err
 	}
+	g, err := newGateway(c)
+	if err != nil {
+		return errors.Join(err, c.close())
+	}
 	defer g.close()
+	g.after = c.close
 	l, err := listen(ctx, c.Server)
 	if err != nil {
 		return err
 	}
-	for _, w := range c.warnings {
-		g.log.Warn("configuration", slog.String("warning", w.String()))
-	}
-	stop := g.mcp.start(ctx)
-	defer stop()
+	g.warn()
+	g.start(ctx)
 	g.log.Info("listening", slog.String("address", l.Main.Addr().String()), slog.String("version", version), slog.Int("tools", len(g.tools.All())))
-	return g.server.Serve(ctx, l, time.Duration(c.Server.ShutdownGrace))
+	r := newReloader(g, from, f)
+	stop := r.start(ctx, asked)
+	defer stop()
+	return g.server.Serve(ctx, l, r.grace)
 }
 
 func listen(ctx context.Context, c proxy.Config) (proxy.Listeners, error) {
@@ -86,19 +104,29 @@ func listen(ctx context.Context, c proxy.Config) (proxy.Listeners, error) {
 	return l, nil
 }
 
-// gateway is everything that serves, wired together.
+// gateway is everything that serves, wired together: what lives as long as the process, and the generation in force.
 type gateway struct {
 	log       *slog.Logger
+	level     *slog.LevelVar // of log
+	hidden    *hidden        // in log
 	registry  *prometheus.Registry
-	upstreams map[string]*upstream.Client
-	tools     *registry.Set
+	metrics   metrics
 	transport *tellingTransport
 	stubs     *stubs // nil but for gateway test
 	stores    *stores
-	mcp       *mcpServers
-	site      *proxy.Site
+	runs      *trace.Store
 	server    *proxy.Server
-	after     func() error // closes what the gateway does not own; nil for nothing
+	*generation
+}
+
+// metrics are made once: they count on across reloads.
+type metrics struct {
+	breakers   *breaker.Metrics
+	upstream   *upstream.Metrics
+	registry   *registry.Metrics
+	proxy      *proxy.Metrics
+	reloaded   prometheus.Gauge // whether the last reading succeeded
+	reloadedAt prometheus.Gauge // when one did
 }
 
 // newGateway wires what a checked configuration asks for. It opens no connection.
@@ -106,55 +134,30 @@ func newGateway(c *checked) (*gateway, error) { return newGatewayWith(c, nil) }
 
 // newGatewayWith is newGateway with stubs that may stand in for tools.
 func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
-	masker := mask.New(c.secrets)
 	g := &gateway{
 		stubs:     s,
-		log:       newLogger(c.Log, masker),
+		level:     &slog.LevelVar{},
+		hidden:    newHidden(),
 		registry:  prometheus.NewRegistry(),
-		upstreams: map[string]*upstream.Client{},
 		transport: &tellingTransport{Transport: httptool.NewTransport()},
+		runs:      trace.NewStore(c.Trace.Keep, time.Duration(c.Trace.TTL)),
 	}
+	g.level.Set(c.Log.level())
+	g.log = newLogger(c.Log, g.level, g.hidden)
 	g.stores = newStores(g.registry)
 	g.registerCommon()
-	breakers := breaker.NewMetrics(g.registry)
-	upstreamMetrics := upstream.NewMetrics(g.registry)
-	for name, u := range c.Upstreams.All() {
-		client, err := upstream.NewClient(name, &u, upstreamMetrics, breakers.Changed)
-		if err != nil {
-			return nil, err
-		}
-		g.upstreams[name] = client
-	}
+	g.metrics = newMetrics(g.registry)
 	var err error
-	options := registry.Options{
-		Env:         tool.Env{Transport: g.transport},
-		TextErrors:  c.ErrorFormat == "text",
-		Mask:        masker,
-		Logger:      g.log,
-		Metrics:     registry.NewMetrics(g.registry),
-		OnBreaker:   breakers.Changed,
-		Definitions: c.tools,
-		Writes:      g.stores.writes,
-
-		Confirmations: g.stores.confirm,
-	}
-	if s != nil {
-		options = s.options(options)
-	}
-	if g.tools, err = registry.NewSet(options); err != nil {
+	if g.generation, err = g.newGeneration(c, nil); err != nil {
+		g.stores.close()
 		return nil, err
 	}
-	if g.mcp, err = newMCPServers(c, g); err != nil {
-		return nil, err
-	}
-	if g.site, err = g.newSite(c, masker); err != nil {
-		return nil, err
-	}
+	g.breakers.show(nil)
 	g.server = proxy.New(g.site, proxy.Options{
 		Logger:   g.log,
-		Metrics:  proxy.NewMetrics(g.registry),
+		Metrics:  g.metrics.proxy,
 		Gatherer: g.registry,
-		Store:    trace.NewStore(c.Trace.Keep, time.Duration(c.Trace.TTL)),
+		Store:    g.runs,
 		Version:  version,
 		OpenAPI:  toolgate.OpenAPI,
 		Turns:    g.stores.turns,
@@ -163,8 +166,48 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 	return g, nil
 }
 
+// build makes the parts of a generation.
+func (n *generation) build(c *checked, g *gateway, old *generation) error {
+	masker := mask.New(c.secrets)
+	for name, u := range c.Upstreams.All() {
+		client, err := upstream.NewClient(name, &u, g.metrics.upstream, n.breakers.changed)
+		if err != nil {
+			return err
+		}
+		n.upstreams[name] = client
+	}
+	var err error
+	options := registry.Options{
+		Env:         tool.Env{Transport: g.transport},
+		TextErrors:  c.ErrorFormat == "text",
+		Mask:        masker,
+		Logger:      g.log,
+		Metrics:     g.metrics.registry,
+		OnBreaker:   n.breakers.changed,
+		Definitions: c.tools,
+		Writes:      g.stores.writes,
+
+		Confirmations: g.stores.confirm,
+	}
+	if g.stubs != nil {
+		options = g.stubs.options(options)
+	}
+	if n.tools, err = registry.NewSet(options); err != nil {
+		return err
+	}
+	var before *mcpServers
+	if old != nil {
+		before = old.mcp
+	}
+	if n.mcp, err = newMCPServers(c, n.tools, before, mcptool.Options{Logger: g.log, Transport: g.transport, ClientVersion: version}); err != nil {
+		return err
+	}
+	n.site, err = n.newSite(c, masker)
+	return err
+}
+
 // newSite is the part of a configuration that requests are served by.
-func (g *gateway) newSite(c *checked, masker *mask.Masker) (*proxy.Site, error) {
+func (n *generation) newSite(c *checked, masker *mask.Masker) (*proxy.Site, error) {
 	endpoints, err := proxy.NewEndpoints(c.Server.Passthrough)
 	if err != nil {
 		return nil, err
@@ -172,8 +215,8 @@ func (g *gateway) newSite(c *checked, masker *mask.Masker) (*proxy.Site, error) 
 	return &proxy.Site{
 		Keys:         auth.NewKeys(&c.Auth),
 		Trust:        auth.NewTrust(c.Server.TrustedProxies, c.Auth.TrustedHeaders),
-		Models:       g.models(c),
-		Tools:        g.tools,
+		Models:       n.models(c),
+		Tools:        n.tools,
 		Endpoints:    endpoints,
 		Streaming:    c.Streaming,
 		MaxBody:      int64(c.Server.MaxBody),
@@ -183,25 +226,25 @@ func (g *gateway) newSite(c *checked, masker *mask.Masker) (*proxy.Site, error) 
 		TraceContent: c.Trace.Content,
 		Memory:       c.Memory == "held",
 		Mask:         masker,
-		Ready:        g.mcp.ready,
-		Introduce:    g.mcp.introduce(),
+		Ready:        n.mcp.ready,
+		Introduce:    n.mcp.introduce(),
 	}, nil
 }
 
 // models is the table of models. Without any in the file, every name goes to the only upstream.
-func (g *gateway) models(c *checked) *models.Table {
-	first := g.upstreams[c.Upstreams.Keys()[0]]
+func (n *generation) models(c *checked) *models.Table {
+	first := n.upstreams[c.Upstreams.Keys()[0]]
 	other := upstream.NewRoutes(upstream.NewRoute(first, "", 0))
 	var list []*models.Model
 	for name, m := range c.Models.All() {
-		model := models.New(name, &m, g.upstreams, c.limits)
+		model := models.New(name, &m, n.upstreams, c.limits)
 		if name == models.Any {
 			other = model.Routes
 		}
 		list = append(list, model)
 	}
 	if c.Models.Len() == 0 {
-		list = append(list, models.New(models.Any, &models.Config{Upstream: first.Name()}, g.upstreams, c.limits))
+		list = append(list, models.New(models.Any, &models.Config{Upstream: first.Name()}, n.upstreams, c.limits))
 	}
 	return models.NewTable(list, other)
 }
@@ -210,36 +253,47 @@ func (g *gateway) models(c *checked) *models.Table {
 func (g *gateway) registerCommon() {
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "gateway_build_info", Help: "1, by version."}, []string{"version", "goversion"})
 	build.WithLabelValues(version, runtime.Version()).Set(1)
-	reload := prometheus.NewGauge(prometheus.GaugeOpts{Name: "gateway_config_reload_success", Help: "Whether the last reading of the configuration succeeded."})
-	reload.Set(1)
-	g.registry.MustRegister(build, reload, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	g.registry.MustRegister(build, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+}
+
+func newMetrics(reg prometheus.Registerer) metrics {
+	m := metrics{
+		breakers: breaker.NewMetrics(reg),
+		upstream: upstream.NewMetrics(reg),
+		registry: registry.NewMetrics(reg),
+		proxy:    proxy.NewMetrics(reg),
+		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gateway_config_reload_success", Help: "Whether the last reading of the configuration succeeded.",
+		}),
+		reloadedAt: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gateway_config_last_reload_success_timestamp_seconds", Help: "When the configuration in force was read.",
+		}),
+	}
+	reg.MustRegister(m.reloaded, m.reloadedAt)
+	m.reloaded.Set(1)
+	m.reloadedAt.SetToCurrentTime()
+	return m
 }
 
 func (g *gateway) close() {
-	if g.tools != nil {
-		g.tools.Close()
-	}
-	for _, u := range g.upstreams {
-		u.Close()
-	}
+	g.generation.close(g.log)
 	g.transport.CloseIdleConnections()
 	g.stores.close()
-	if g.after != nil {
-		if err := g.after(); err != nil {
-			g.log.Warn("closing", slog.Any("err", err))
-		}
-	}
 }
 
-func newLogger(c logConfig, m *mask.Masker) *slog.Logger {
+func (c logConfig) level() slog.Level {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil { // the file's check allows known levels alone
-		level = slog.LevelInfo
+		return slog.LevelInfo
 	}
+	return level
+}
+
+func newLogger(c logConfig, level slog.Leveler, h *hidden) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
-	var h slog.Handler = slog.NewJSONHandler(os.Stderr, opts)
+	var out slog.Handler = slog.NewJSONHandler(os.Stderr, opts)
 	if c.Format == "text" {
-		h = slog.NewTextHandler(os.Stderr, opts)
+		out = slog.NewTextHandler(os.Stderr, opts)
 	}
-	return slog.New(mask.Handler(h, func() *mask.Masker { return m }))
+	return slog.New(mask.Handler(out, h.masker.Load))
 }

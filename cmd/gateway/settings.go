@@ -88,6 +88,17 @@ const defaultFile = "gateway.yaml"
 // loadSettings reads and checks the configuration that path, GATEWAY_CONFIG or the working directory has. Without a
 // file, OPENAI_BASE_URL and OPENAI_API_KEY make one. Its errors are usageErrors.
 func loadSettings(path string) (*checked, error) {
+	s, err := sourceOf(path)
+	if err != nil {
+		return nil, err
+	}
+	return check(s.read())
+}
+
+// source is where a configuration is read from: a file, or the environment where it is empty.
+type source string
+
+func sourceOf(path string) (source, error) {
 	if path == "" {
 		path = os.Getenv("GATEWAY_CONFIG")
 	}
@@ -96,13 +107,17 @@ func loadSettings(path string) (*checked, error) {
 			path = defaultFile
 		}
 	}
-	if path != "" {
-		return check(config.Load(path, os.LookupEnv))
+	if path == "" && os.Getenv("OPENAI_BASE_URL") == "" && os.Getenv("OPENAI_API_KEY") == "" {
+		return "", usageError{errors.New("no configuration: name a file with -c or GATEWAY_CONFIG, or set OPENAI_BASE_URL and OPENAI_API_KEY for a plain proxy (gateway demo shows one at work)")}
 	}
-	if os.Getenv("OPENAI_BASE_URL") == "" && os.Getenv("OPENAI_API_KEY") == "" {
-		return nil, usageError{errors.New("no configuration: name a file with -c or GATEWAY_CONFIG, or set OPENAI_BASE_URL and OPENAI_API_KEY for a plain proxy (gateway demo shows one at work)")}
+	return source(path), nil
+}
+
+func (s source) read() *config.File {
+	if s == "" {
+		return config.Parse("(environment)", ".", []byte(environmentFile), os.LookupEnv)
 	}
-	return check(config.Parse("(environment)", ".", []byte(environmentFile), os.LookupEnv))
+	return config.Load(string(s), os.LookupEnv)
 }
 
 const environmentFile = `upstreams: {openai: {base_url: "${OPENAI_BASE_URL:-https://api.openai.com/v1}", api_key: "${OPENAI_API_KEY:-}"}}`
@@ -164,9 +179,14 @@ func (c *checked) checkModels(root *config.Node) {
 	}
 }
 
+// unguarded says whether strangers would be served at an address without having meant it.
+func (c *checked) unguarded(listen string) bool {
+	return !proxy.Loopback(listen) && len(c.Auth.Keys) == 0 && !c.Auth.Open
+}
+
 // checkListen refuses to serve strangers by accident.
 func (c *checked) checkListen(root *config.Node) {
-	if !proxy.Loopback(c.Server.Listen) && len(c.Auth.Keys) == 0 && !c.Auth.Open {
+	if c.unguarded(c.Server.Listen) {
 		root.Get("server").FailKey("listen", "%s is reached from other machines and no auth is configured: add auth.keys (gateway key new prints one), or set auth.open: true", c.Server.Listen)
 	}
 	if c.Server.AdminListen != "" && c.Server.AdminListen == c.Server.Listen {

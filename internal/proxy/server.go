@@ -177,8 +177,8 @@ type Listeners struct {
 	Admin net.Listener // nil: the operator's endpoints are on Main
 }
 
-// Serve serves until ctx ends, then lets running requests end for up to grace.
-func (s *Server) Serve(ctx context.Context, l Listeners, grace time.Duration) error {
+// Serve serves until ctx ends, then lets running requests end for up to grace, which is asked for at that time.
+func (s *Server) Serve(ctx context.Context, l Listeners, grace func() time.Duration) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	servers := []*http.Server{s.server(base, s.Handler(l.Admin == nil))}
@@ -198,7 +198,7 @@ func (s *Server) Serve(ctx context.Context, l Listeners, grace time.Duration) er
 		left--
 	}
 	s.down.Store(true)
-	end, stop := context.WithTimeout(context.WithoutCancel(ctx), grace)
+	end, stop := context.WithTimeout(context.WithoutCancel(ctx), grace())
 	defer stop()
 	for _, server := range servers {
 		if e := server.Shutdown(end); e != nil {

@@ -417,7 +417,7 @@ func TestShutdownLetsAStreamEndAndCutsOneThatDoesNot(t *testing.T) {
 			}
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- f.Serve(ctx, Listeners{Main: l}, tt.grace) }()
+			go func() { ended <- f.Serve(ctx, Listeners{Main: l}, func() time.Duration { return tt.grace }) }()
 			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+chatPath, strings.NewReader(`{"model":"m","stream":true,"messages":[1]}`))
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
