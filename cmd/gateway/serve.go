@@ -159,9 +159,11 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		Gatherer: g.registry,
 		Store:    g.runs,
 		Version:  version,
-		OpenAPI:  toolgate.OpenAPI,
-		Turns:    g.stores.turns,
-		Replies:  g.stores.replies,
+
+		Confirmations: g.stores.confirm,
+		OpenAPI:       toolgate.OpenAPI,
+		Turns:         g.stores.turns,
+		Replies:       g.stores.replies,
 	})
 	return g, nil
 }

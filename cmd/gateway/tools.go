@@ -176,7 +176,10 @@ func (g *gateway) call(cmd *cobra.Command, name, arguments string, fields map[st
 	}
 	g.transport.tell = func(r *http.Request, body []byte) { tellRequest(cmd.ErrOrStderr(), g.site.Mask, r, body) }
 	start := time.Now()
-	scope := registry.Scope{RunID: "cli", Key: "cli-" + start.Format(time.RFC3339Nano), Attempt: 1}
+	scope := registry.Scope{RunID: "cli", Key: "cli-" + start.Format(time.RFC3339Nano), Attempt: 1, Confirmed: true}
+	if by := p.Tool.Confirm(); by != registry.ConfirmNone {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: in a run, %s waits for a confirmation (confirm: %s); called from here it does not\n", p.Name, by)
+	}
 	scope.Tell = func(lines ...string) { tellLines(cmd.ErrOrStderr(), g.site.Mask, lines) }
 	seen, err := view.Run(cmd.Context(), p, scope)
 	if err != nil {

@@ -26,6 +26,8 @@ type Caller struct {
 	Budget budget.Config // only ever narrows
 	Limits limit.Config
 
+	Approves bool // it may decide on calls that wait for an approval
+
 	Passing bool // made for one request: nothing may be kept under its pointer
 }
 
@@ -46,6 +48,8 @@ type KeyConfig struct {
 	Caller *config.Node  `yaml:"caller" doc:"Fields that tools may bind as caller.NAME."`
 	Limits limit.Config  `yaml:"limits" doc:"Requests and tokens a minute, and requests at once, that the key may have."`
 	Budget budget.Config `yaml:"budget" doc:"Narrows the model's budget."`
+
+	Approve *bool `yaml:"approve" doc:"Whether the key may decide on calls that wait for an approval, of other keys too. Default true."`
 }
 
 // Check reports what can't work.
@@ -115,9 +119,9 @@ var ErrUnknown = errors.New("no such key")
 
 // NewKeys makes the keys of a checked configuration. Without any key nobody is asked for one.
 func NewKeys(c *Config) *Keys {
-	k := &Keys{open: c.Open || len(c.Keys) == 0, anyone: &Caller{}}
+	k := &Keys{open: c.Open || len(c.Keys) == 0, anyone: &Caller{Approves: true}}
 	for _, kc := range c.Keys {
-		caller := &Caller{Name: kc.Name, Fields: fields(kc.Caller), Budget: kc.Budget, Limits: kc.Limits}
+		caller := &Caller{Name: kc.Name, Fields: fields(kc.Caller), Budget: kc.Budget, Limits: kc.Limits, Approves: kc.Approve == nil || *kc.Approve}
 		caller.Models = parse(kc.Models)
 		caller.Tools = parse(kc.Tools)
 		entry := key{caller: caller}

@@ -50,6 +50,8 @@ func (s *Server) admin(r chi.Router) {
 		r.Use(s.authenticate)
 		r.Get("/tools", s.routed(routeAdmin, s.tools))
 		r.Get("/runs/{id}", s.routed(routeAdmin, s.run))
+		r.Get("/approvals", s.routed(routeAdmin, s.approvals))
+		r.Post("/approvals/{id}", s.routed(routeAdmin, s.approve))
 	})
 }
 
@@ -91,6 +93,7 @@ type toolInfo struct {
 	Kind        string          `json:"kind"`
 	Effect      string          `json:"effect"`
 	Ending      string          `json:"ending,omitempty"`
+	Confirm     string          `json:"confirm"`
 	Breaker     string          `json:"breaker"`
 	Declaration json.RawMessage `json:"declaration"`
 }
@@ -111,7 +114,7 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
 }
 
 func describe(t *registry.Tool) toolInfo {
-	return toolInfo{t.Name, t.Kind, string(t.Effect), string(t.Ending), t.Breaker().String(), t.Declaration()}
+	return toolInfo{t.Name, t.Kind, string(t.Effect), string(t.Ending), t.Confirm(), t.Breaker().String(), t.Declaration()}
 }
 
 // run shows the trace of one of the caller's runs.

@@ -347,6 +347,9 @@ func (c *completion) headers(result *loop.Result) {
 func (c *completion) send(result *loop.Result, reply []byte) error {
 	c.headers(result)
 	h := c.w.Header()
+	if c.record.Approval != "" {
+		h.Set(headerApproval, c.record.Approval)
+	}
 	h.Set(trace.Header, c.record.Dictionary())
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(reply)))

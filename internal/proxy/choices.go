@@ -92,6 +92,7 @@ func (all *choices) sum() *loop.Result {
 		record.Cost += own.Cost
 		record.Shortened += own.Shortened
 		record.Lost += own.Lost
+		record.Approval = withApproval(record.Approval, own.Approval)
 		if record.Stop == "" || record.Stop == string(loop.Completed) {
 			record.Stop = own.Stop
 		}

@@ -17,7 +17,7 @@ func newCORS(origins []string) *cors.Cors {
 		AllowedOrigins: origins,
 		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodDelete},
 		AllowedHeaders: []string{"*"},
-		ExposedHeaders: append([]string{trace.Header, "X-Request-Id", "Retry-After", "X-Should-Retry"}, limitHeaders()...),
+		ExposedHeaders: append([]string{trace.Header, headerApproval, "X-Request-Id", "Retry-After", "X-Should-Retry"}, limitHeaders()...),
 	})
 }
 

@@ -146,7 +146,7 @@ func (c *completion) digest() string {
 	return state.Key(parts...)
 }
 
-// toKeep is what stays of a reply, nil for nothing: one that SDKs ask for again by themselves, of a client that left
+// toKeep is what stays of a reply, nil for nothing: one that says what waits for an approval, one that SDKs ask for again by themselves, of a client that left
 // before there was an answer, or too large. The same request is run again then.
 func (c *completion) toKeep(recorded *recorder, err error) *kept {
 	k := &kept{RunID: c.record.ID, Stop: c.record.Stop, Status: recorded.status, Header: map[string]string{}, body: recorded.body.Bytes()}
@@ -158,6 +158,9 @@ func (c *completion) toKeep(recorded *recorder, err error) *kept {
 		if p.NoRetry {
 			k.Header["X-Should-Retry"] = "false"
 		}
+	}
+	if c.record.Stop == string(loop.Confirmation) { // once it is decided, the same request goes on
+		return nil
 	}
 	if p != nil && (repeated(p.Status) || p.Status == statusClientGone) || recorded.over || k.Status == 0 {
 		return nil

@@ -64,11 +64,16 @@ tools:
     description: Pay.
     parameters: {amount: number}
     http: {url: "${SERVICE}/pay", body: json}
+  wire:
+    description: Wire.
+    parameters: {amount: number}
+    http: {url: "${SERVICE}/wire", body: json}
+    confirm: approval
 auth:
   keys:
     - {name: web, sha256: "${SUM}"}
     - {name: many, sha256: "${MANY}", limits: {requests_per_minute: 100, tokens_per_minute: 1000000, concurrent: 1}}
-    - {name: few, sha256: "${FEW}", limits: {requests_per_minute: 1}}
+    - {name: few, sha256: "${FEW}", approve: false, limits: {requests_per_minute: 1}}
 `
 
 // describedScript is what the model says to each of the cases' questions.
@@ -88,6 +93,8 @@ conversations:
     turns:
       - calls: [{name: pay, arguments: {amount: 5}}]
       - {status: 500, error: out of order}
+  - when: wire
+    turns: [{calls: [{name: wire, arguments: {amount: 5}}]}]
   - when: dawdle
     turns: [{text: late, delay: 5s}]
   - when: declared
@@ -165,9 +172,13 @@ func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
 	transport := httptool.NewTransport()
 	t.Cleanup(transport.CloseIdleConnections)
 	masker := mask.New(f.Secrets())
+	kept := state.NewMemory(state.Limits{})
+	t.Cleanup(kept.Close)
+	confirmations := registry.NewConfirmations(kept)
 	set, err := registry.NewSet(registry.Options{
 		Env: tool.Env{Transport: transport}, Mask: masker, Logger: slog.New(slog.DiscardHandler),
 		Metrics: registry.NewMetrics(reg), OnBreaker: breakers.Changed, Definitions: tools,
+		Confirmations: confirmations,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -180,14 +191,12 @@ func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
 	for name, m := range file.Models.All() {
 		list = append(list, models.New(name, &m, clients, budget.Default()))
 	}
-	kept := state.NewMemory(state.Limits{})
-	t.Cleanup(kept.Close)
 	return proxy.New(&proxy.Site{
 		Keys: auth.NewKeys(&file.Auth), Models: models.NewTable(list, list[0].Routes), Tools: set, Endpoints: endpoints,
 		Streaming: file.Streaming, MaxBody: 4096, MaxInflight: 8, Mask: masker,
 	}, proxy.Options{
 		Logger: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(reg), Gatherer: reg,
-		Store: trace.NewStore(100, time.Hour), OpenAPI: toolgate.OpenAPI, Replies: kept,
+		Store: trace.NewStore(100, time.Hour), OpenAPI: toolgate.OpenAPI, Replies: kept, Confirmations: confirmations,
 	})
 }
 
@@ -309,6 +318,13 @@ func TestRepliesConformToTheDescription(t *testing.T) {
 		{name: "the description", at: "/openapi.yaml", status: 200},
 		{name: "tools", at: "/gateway/tools", status: 200},
 		{name: "tools of no model", at: "/gateway/tools", path: "/gateway/tools?model=nope", status: 404, code: "model_not_found"},
+		{name: "a call that waits", body: ask("m", "wire", ""), status: 200},
+		{name: "what waits", at: "/gateway/approvals", status: 200},
+		{name: "no such approval", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: `{"approve":true}`, status: 404, code: "approval_not_found"},
+		{name: "no decision", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: `{"approve":"yes"}`, status: 400},
+		{name: "a decision that is no JSON", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: `{"approve":true}`, header: map[string]string{"Content-Type": "text/plain"}, status: 415, code: "unsupported_media_type"},
+		{name: "a decision of a key that may not", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: `{"approve":true}`, header: few, status: 403, code: "not_allowed"},
+		{name: "a large decision", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: strings.Repeat("x", 5000), status: 413, code: "request_too_large"},
 		{name: "no such run", at: "/gateway/runs/{id}", path: "/gateway/runs/run_1", status: 404, code: "run_not_found"},
 	}
 	doc := description(t)
@@ -352,6 +368,41 @@ func TestRunConformsToTheDescription(t *testing.T) {
 			t.Fatalf("%s: %d: %s", question, resp.StatusCode, body)
 		}
 		conforms(t, doc, "/gateway/runs/{id}", resp, body)
+	}
+}
+
+func TestApprovalsConformToTheDescription(t *testing.T) {
+	doc := description(t)
+	front := describedServer(t)
+	resp, body := fetch(t, front, chatPath, ask("m", "wire", ""), nil)
+	conforms(t, doc, chatPath, resp, body)
+	id := resp.Header.Get("X-Gateway-Approval")
+	if id == "" || !strings.Contains(resp.Header.Get(trace.Header), `stop=confirmation`) || !strings.Contains(resp.Header.Get(trace.Header), `approval="`+id+`"`) {
+		t.Fatalf("nothing waits: %v", resp.Header)
+	}
+	for _, list := range []struct {
+		key  string
+		want string
+	}{{describedKey, id}, {fewKey, ""}} {
+		resp, body = fetch(t, front, "/gateway/approvals", "", map[string]string{"Authorization": "Bearer " + list.key})
+		conforms(t, doc, "/gateway/approvals", resp, body)
+		if got := gjson.GetBytes(body, "data.0.id").String(); got != list.want {
+			t.Errorf("%q waits, want %q: %s", got, list.want, body)
+		}
+	}
+	for _, decision := range []struct {
+		body   string
+		status int
+		code   string
+	}{{`{"approve":true}`, 200, ""}, {`{"approve":true}`, 200, ""}, {`{"approve":false}`, 409, "approval_decided"}} {
+		resp, body = fetch(t, front, "/gateway/approvals/"+id, decision.body, nil)
+		conforms(t, doc, "/gateway/approvals/{id}", resp, body)
+		if resp.StatusCode != decision.status || gjson.GetBytes(body, "error.code").String() != decision.code {
+			t.Errorf("%s: %d: %s", decision.body, resp.StatusCode, body)
+		}
+	}
+	if _, body = fetch(t, front, "/gateway/approvals", "", nil); gjson.GetBytes(body, "data.#").Int() != 0 {
+		t.Errorf("what was decided is listed: %s", body)
 	}
 }
 

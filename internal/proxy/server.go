@@ -58,7 +58,9 @@ type Options struct {
 	Replies  state.Store    // where replies to requests with an Idempotency-Key are kept; nil for nowhere
 	Limits   *limit.Limiter // of keys; without it they are counted in memory
 	Version  string         // told to MCP clients
-	OpenAPI  []byte         // served at /openapi.yaml; without it that is 404
+	// Confirmations is what is known of calls that want one; nil where none is.
+	Confirmations *registry.Confirmations
+	OpenAPI       []byte // served at /openapi.yaml; without it that is 404
 }
 
 // Server serves clients. Its site can be replaced while it does.

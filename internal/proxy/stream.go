@@ -391,6 +391,7 @@ func (w *wire) finish(choices []*stream, results []*loop.Result, usage json.RawM
 
 // answer shows what is left of a run's answer, and the client's calls.
 func (st *stream) answer(result *loop.Result) error {
+	st.awaits(result.Approval)
 	if err := st.rest(result); err != nil {
 		return err
 	}
@@ -401,6 +402,16 @@ func (st *stream) answer(result *loop.Result) error {
 		st.c.hold(result, string(st.whole))
 	}
 	return nil
+}
+
+// awaits sets the header for what a call waits for, where the stream has not begun. The trace at its end says it in any
+// case.
+func (st *stream) awaits(approval string) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if h := st.c.w.Header(); approval != "" && !st.begun {
+		h.Set(headerApproval, withApproval(h.Get(headerApproval), approval))
+	}
 }
 
 // rest shows what is left of the answer. Where the run gives its text, what was shown of this turn is its beginning.

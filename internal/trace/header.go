@@ -11,6 +11,9 @@ const Header = "X-Gateway-Trace"
 // maxHeader bounds the header's value. Node refuses replies whose headers are over 16 KiB in all.
 const maxHeader = 1024
 
+// maxApproval bounds what it says of approvals: the ids of some choices.
+const maxApproval = 256
+
 // IDHeader is the value while the run is under way: its id alone.
 func (r *Run) IDHeader() string { return `id="` + r.ID + `"` }
 
@@ -42,7 +45,7 @@ func (r *Run) Dictionary() string {
 		head = strconv.AppendInt(append(head, ", lost="...), int64(r.Lost), 10)
 	}
 	if r.Approval != "" {
-		head = append(append(append(head, ", approval=\""...), printable(r.Approval)...), '"')
+		head = append(append(append(head, ", approval=\""...), printable(r.Approval[:min(len(r.Approval), maxApproval)])...), '"')
 	}
 	if len(r.Calls) == 0 {
 		return string(head)

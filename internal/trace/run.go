@@ -25,7 +25,7 @@ type Run struct {
 	Usage     json.RawMessage
 	Cost      float64
 	Shortened int    // tool results that were cut as the model's context was full
-	Approval  string // id of what a call waits for
+	Approval  string // id of what a call waits for; of several choices all, with commas
 	Lost      int    // turns of the client's history that call tools, of which nothing is held
 	Error     string // code of the error that the client got
 	Notes     []string
