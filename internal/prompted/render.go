@@ -25,7 +25,7 @@ func System(tools []byte, c Choice) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("These tools are there to help you with what the user asks. They stand within <tools></tools>, one a line, as JSON:\n<tools>\n")
+	b.WriteString("You have tools for the user's question. They are within <tools></tools>, one a line, as JSON:\n<tools>\n")
 	gjson.ParseBytes(bytes.Join([][]byte{[]byte("["), tools, []byte("]")}, nil)).ForEach(func(_, t gjson.Result) bool {
 		b.WriteString(oneLine(t.Raw))
 		b.WriteByte('\n')
@@ -33,7 +33,7 @@ func System(tools []byte, c Choice) string {
 	})
 	// The result's tags are not named: small models then write results of their own. Nor do placeholders stand in quotes,
 	// which they take for values.
-	b.WriteString("</tools>\n\nTo call a tool, write a JSON object with its name and its arguments within " + tagOpen + tagClose + " tags, one pair of tags for each call:\n" +
+	b.WriteString("</tools>\n\nFor each call, return a JSON object with the tool's name and its arguments within " + tagOpen + tagClose + " tags:\n" +
 		tagOpen + "\n" + `{"name": <tool-name>, "arguments": <args-json-object>}` + "\n" + tagClose + "\n\n" +
 		"The results are in the next message. Answer in plain text where none of the tools is of use, and once you have the results. Never make up a result.")
 	switch {

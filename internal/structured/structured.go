@@ -93,7 +93,7 @@ func wrap(given gjson.Result) (json.RawMessage, error) {
 
 // Declaration is the tool whose call is the answer, as a request's tools have it.
 func (f *Format) Declaration(name string) json.RawMessage {
-	description := "Give the final answer to the user, as the arguments of this call. Call it once, when you have all that the answer needs."
+	description := "Give the final answer to the user, as the arguments of this call. Call it last, once the results of the other tools are there; never guess a value."
 	if f.description != "" {
 		description += " " + f.description
 	}
