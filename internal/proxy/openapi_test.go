@@ -94,7 +94,7 @@ conversations:
       - calls: [{name: pay, arguments: {amount: 5}}]
       - {status: 500, error: out of order}
   - when: wire
-    turns: [{calls: [{name: wire, arguments: {amount: 5}}]}]
+    turns: [{calls: [{name: wire, arguments: {amount: 5}}]}, {text: sent}]
   - when: dawdle
     turns: [{text: late, delay: 5s}]
   - when: declared

@@ -16,6 +16,8 @@ import (
 	"github.com/tidwall/gjson"
 	"pgregory.net/rapid"
 
+	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/schema"
 	"github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/tool"
 )
@@ -334,6 +336,34 @@ func TestWithoutWhatIsKnownOfConfirmationsNothingRuns(t *testing.T) {
 	}
 	if n := x.made.Load() + broken.made.Load(); n != 1 {
 		t.Errorf("%d calls, want 1", n)
+	}
+}
+
+// A tool that is found while the gateway runs takes confirm from the file like any other key.
+func TestAToolThatIsFoundWantsAConfirmation(t *testing.T) {
+	x := newDesk(t, newStore(t))
+	f := config.Parse("gateway.yaml", ".", []byte("confirm: approval"), func(string) (string, bool) { return "", false })
+	CheckOverrides(f.Root())
+	if p := f.Problems(); p != nil {
+		t.Fatal(p)
+	}
+	none, err := schema.Parse(json.RawMessage(`{"type":"object"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Replace("server", []Found{{
+		Name: "found", ID: "found", Kind: "mcp", Effect: tool.Write, Schema: none, Set: f.Root(), Breaker: "mcp:server",
+		Tool: call(func(context.Context, tool.Call) (tool.Result, error) {
+			x.made.Add(1)
+			return tool.Result{Text: "done"}, nil
+		}),
+	}})
+	if got := x.ask(t, "found", "{}", "web", "u1", says(1), "a"); got != asked || x.made.Load() != 0 {
+		t.Errorf("reads %q, made %d times", got, x.made.Load())
+	}
+	decide(t, x, true)
+	if got := x.ask(t, "found", "{}", "web", "u1", says(1), "b"); got != "" || x.made.Load() != 1 {
+		t.Errorf("after the approval: reads %q, made %d times", got, x.made.Load())
 	}
 }
 
