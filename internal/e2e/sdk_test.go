@@ -32,6 +32,7 @@ type job struct {
 	Mode       mode            `json:"mode"`
 	MaxRetries *int            `json:"max_retries,omitempty"` // nil: the SDK's own default
 	Tools      json.RawMessage `json:"tools,omitempty"`
+	Key        string          `json:"key,omitempty"` // sent as Idempotency-Key
 }
 
 // mode is how the answer is asked for.
@@ -261,6 +262,18 @@ conversations:
     turns:
       - calls: [{name: save_note, arguments: {note: fell}}]
       - {status: 500, error: out of memory}
+  - when: 'note (?P<note>\S+) at once'
+    turns:
+      - calls: [{name: save_note, arguments: {note: "{note}"}}]
+      - {text: "Note {note} is {tool}."}
+  - when: 'note (?P<note>\S+) and think'
+    turns:
+      - calls: [{name: save_note, arguments: {note: "{note}"}}]
+      - {text: "Note {note} is {tool}.", delay: 500ms}
+  - when: 'note (?P<note>\S+) and fall'
+    turns:
+      - calls: [{name: save_note, arguments: {note: "{note}"}}]
+      - {status: 500, error: out of memory}
   - when: 'too long'
     turns: [{status: 400, code: context_length_exceeded, error: the prompt is too long}]
   - when: 'too fast'
@@ -291,6 +304,10 @@ func testSDK(t *testing.T, s sdk) {
 		t.Run(string(m)+": the client's own tool comes back to it alone", func(t *testing.T) { w.testOwnTool(t, m) })
 		t.Run(string(m)+": errors are those of the SDK", func(t *testing.T) { w.testErrors(t, m) })
 		t.Run(string(m)+": a run that ran a tool is not repeated", func(t *testing.T) { w.testNotRepeated(t, m) })
+		if s.repeats {
+			t.Run(string(m)+": a request that is cut off is sent again and writes once", func(t *testing.T) { w.testCutOff(t, m) })
+			t.Run(string(m)+": a write without a key is not sent again", func(t *testing.T) { w.testWriteNotRepeated(t, m) })
+		}
 		if m != plain {
 			t.Run(string(m)+": a broken stream is an error", func(t *testing.T) { w.testBroken(t, m) })
 		}

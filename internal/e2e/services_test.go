@@ -113,6 +113,13 @@ func newCEPService(t *testing.T) *cepService {
 // ServeHTTP serves GET /cep/{8 digits} and POST /notes.
 func (s *cepService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost && r.URL.Path == "/notes" {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.called = append(s.called, gjson.GetBytes(body, "note").Str)
+		s.mu.Unlock()
 		w.WriteHeader(http.StatusCreated)
 		_, _ = io.WriteString(w, "kept")
 		return
@@ -135,14 +142,14 @@ func (s *cepService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// calls are the codes that were asked for, in order.
+// calls are the codes that were asked for and the notes that were kept, in order.
 func (s *cepService) calls() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.called)
 }
 
-// callsFor is how often that code was asked for.
+// callsFor is how often that code was asked for, or that note was kept.
 func (s *cepService) callsFor(cep string) int {
 	n := 0
 	for _, c := range s.calls() {

@@ -13,6 +13,7 @@ for await (const line of createInterface({ input: process.stdin })) {
 async function answer(job) {
   const options = { baseURL: job.base_url, apiKey: job.api_key };
   if (job.max_retries != null) options.maxRetries = job.max_retries;
+  if (job.key) options.defaultHeaders = { 'Idempotency-Key': job.key };
   const params = { model: job.model, messages: [{ role: 'user', content: job.prompt }] };
   if (job.tools) params.tools = job.tools;
   const seen = { text: '', finish_reason: '', calls: [], total_tokens: 0, trace: '' };

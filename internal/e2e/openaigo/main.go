@@ -26,6 +26,7 @@ type job struct {
 	Mode       string            `json:"mode"`
 	MaxRetries *int              `json:"max_retries"`
 	Tools      []json.RawMessage `json:"tools"`
+	Key        string            `json:"key"`
 }
 
 type result struct {
@@ -76,6 +77,9 @@ func answer(ctx context.Context, j job) result {
 	opts := []option.RequestOption{option.WithBaseURL(j.BaseURL), option.WithAPIKey(j.APIKey), option.WithResponseInto(&resp)}
 	if j.MaxRetries != nil {
 		opts = append(opts, option.WithMaxRetries(*j.MaxRetries))
+	}
+	if j.Key != "" {
+		opts = append(opts, option.WithHeader("Idempotency-Key", j.Key))
 	}
 	if len(j.Tools) > 0 {
 		opts = append(opts, option.WithJSONSet("tools", j.Tools))

@@ -20,6 +20,8 @@ def answer(job):
     params = {"model": job["model"], "messages": [{"role": "user", "content": job["prompt"]}]}
     if job.get("tools"):
         params["tools"] = job["tools"]
+    if job.get("key"):
+        params["extra_headers"] = {"Idempotency-Key": job["key"]}
     seen = Seen()
     try:
         MODES[job["mode"]](client, params, seen)
