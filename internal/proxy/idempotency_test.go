@@ -166,7 +166,7 @@ func TestWhichRequestsAreTheSame(t *testing.T) {
 func TestRequestsAtOnceWithOneKeyAreOneRun(t *testing.T) {
 	x := newShop(t, budget.Limits{})
 	release := make(chan struct{})
-	x.serve.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { <-release }))
+	x.serve.Store(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	var wg sync.WaitGroup
 	var bodies sync.Map
 	for range 8 {

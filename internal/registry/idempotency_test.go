@@ -15,6 +15,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/schema"
 	"github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/tool"
 )
@@ -400,5 +402,22 @@ func TestEachWriteHasALineForTheAudit(t *testing.T) {
 	}
 	if len(keys) != 3 || keys[0] != keys[1] || keys[1] == keys[2] || !strings.HasPrefix(keys[0], "tg_") {
 		t.Errorf("keys: %q", keys)
+	}
+}
+
+// The file sets `retry` for a tool of an MCP server without a word on its effect, which the server alone knows.
+func TestAToolThatIsFoundToWriteIsNotTriedAgain(t *testing.T) {
+	s := newSet(t, payTools, fine)
+	whatever, err := schema.Parse(json.RawMessage(`{"type":"object"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := config.Parse("f.yaml", ".", []byte("retry: 2"), func(string) (string, bool) { return "", false })
+	found := func(name string, effect tool.Effect, idempotent bool) Found {
+		return Found{Name: name, ID: name, Description: "D.", Schema: whatever, Effect: effect, Idempotent: idempotent, Set: f.Root(), Tool: call(fine), Breaker: "server:x"}
+	}
+	s.Replace("x", []Found{found("reads", tool.Read, false), found("writes", tool.Write, false), found("writes_once", tool.Write, true)})
+	if got := names(s.View(nil, nil)); got != "pay sure look narrow reads writes_once" {
+		t.Errorf("tools = %s, want all but writes", got)
 	}
 }
