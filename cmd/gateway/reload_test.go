@@ -157,6 +157,14 @@ func (s *reloading) hup() {
 	await(s.t, "the end of the reading", func() bool { return count() > before })
 }
 
+// hupQuietly is hup for a configuration that logs no success.
+func (s *reloading) hupQuietly() {
+	s.t.Helper()
+	before := testutil.ToFloat64(s.g.metrics.reloadedAt)
+	s.asked <- syscall.SIGHUP
+	await(s.t, "the end of the reading", func() bool { return testutil.ToFloat64(s.g.metrics.reloadedAt) > before })
+}
+
 func (s *reloading) success() float64 { return testutil.ToFloat64(s.g.metrics.reloaded) }
 
 // oneModel is a configuration with a model of that name.

@@ -164,7 +164,8 @@ func (p *process) terminate() error {
 // gateway is a `gateway serve`.
 type gateway struct {
 	*process
-	url string
+	url  string
+	file string // its configuration
 }
 
 // serve starts a gateway and waits until it lives. The configuration names what differs as ${NAME}, and env, a list of
@@ -181,7 +182,7 @@ func serve(t *testing.T, config string, env ...string) *gateway {
 		}
 		return ""
 	})
-	g := &gateway{process: p, url: "http://" + at}
+	g := &gateway{process: p, url: "http://" + at, file: file}
 	if resp := get(t, g.url+"/healthz"); resp.status != http.StatusOK {
 		t.Fatalf("GET /healthz = %d, want 200", resp.status)
 	}
