@@ -68,7 +68,7 @@ tools: {lookup: {description: Look., http: {url: "${TOOLS}/"}}}
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		p.texts = []string{strings.Join(rapid.SliceOfN(fragments, 1, 5).Draw(t, "first"), ""), strings.Join(rapid.SliceOfN(fragments, 1, 3).Draw(t, "second"), ""), "Done."}
-		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "cuts"), 1)) //nolint:gosec // it need not be secret
+		random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "cuts"), 1))
 		p.cut = func(n int) int { return min(n, 1+random.IntN(9)) }
 		which := rapid.IntRange(0, len(fronts)-1).Draw(t, "front")
 		front, prompt := fronts[which], which%2 == 0

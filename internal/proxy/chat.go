@@ -209,7 +209,7 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		var reply json.RawMessage
 		if reply, err = c.reply(all, result); err == nil {
 			c.ended(result, nil)
-			c.hold(result, gjson.GetBytes(reply, "choices.0.message.content").String())
+			c.hold(c.r.Context(), result, gjson.GetBytes(reply, "choices.0.message.content").String())
 			return c.send(result, reply)
 		}
 	}
@@ -267,9 +267,9 @@ func (c *completion) remembers() bool {
 }
 
 // hold holds the run's tool turns, now that it is known how its answer reads to the client.
-func (c *completion) hold(result *loop.Result, answer string) {
+func (c *completion) hold(ctx context.Context, result *loop.Result, answer string) {
 	if result.Hold != nil {
-		result.Hold(context.WithoutCancel(c.r.Context()), answer) // a client that leaves now may come back
+		result.Hold(context.WithoutCancel(ctx), answer) // a client that leaves now may come back
 	}
 }
 

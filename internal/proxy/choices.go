@@ -71,7 +71,7 @@ func (all *choices) one(ctx context.Context, i int) error {
 	var err error
 	all.results[i], err = all.runs[i].Do(ctx)
 	if err == nil && len(all.streams) > 0 {
-		err = gone(all.streams[i].answer(all.results[i]))
+		err = gone(all.streams[i].answer(ctx, all.results[i]))
 	}
 	return err
 }

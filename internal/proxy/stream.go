@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"sync"
@@ -390,7 +391,7 @@ func (w *wire) finish(choices []*stream, results []*loop.Result, usage json.RawM
 }
 
 // answer shows what is left of a run's answer, and the client's calls.
-func (st *stream) answer(result *loop.Result) error {
+func (st *stream) answer(ctx context.Context, result *loop.Result) error {
 	st.awaits(result.Approval)
 	if err := st.rest(result); err != nil {
 		return err
@@ -399,7 +400,7 @@ func (st *stream) answer(result *loop.Result) error {
 		return err
 	}
 	if len(st.whole) <= maxWhole {
-		st.c.hold(result, string(st.whole))
+		st.c.hold(ctx, result, string(st.whole))
 	}
 	return nil
 }
