@@ -231,7 +231,7 @@ func (a *Assembler) Turn() *Turn {
 			t.Calls = append(t.Calls, call)
 		}
 		b.WriteString(`,"tool_calls":`)
-		b.Write(joinList(raws))
+		b.Write(List(raws))
 	}
 	b.WriteByte('}')
 	t.Message = b.Bytes()

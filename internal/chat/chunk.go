@@ -289,5 +289,5 @@ func CallsDelta(calls []json.RawMessage) (string, error) {
 		}
 		list[i] = indexed
 	}
-	return `{"tool_calls":` + string(joinList(list)) + `}`, nil
+	return `{"tool_calls":` + string(List(list)) + `}`, nil
 }

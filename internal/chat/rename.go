@@ -29,7 +29,7 @@ func (t *Turn) Rename(f func(name string) string) error {
 	if !changed {
 		return nil
 	}
-	message, err := sjson.SetRawBytes(t.Message, "tool_calls", joinList(raws))
+	message, err := sjson.SetRawBytes(t.Message, "tool_calls", List(raws))
 	if err == nil {
 		message, err = sjson.DeleteBytes(message, "function_call") // the form before tools, now under tool_calls
 	}

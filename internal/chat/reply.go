@@ -80,7 +80,7 @@ func (t *Turn) choiceFor(choice gjson.Result, e ReplyEdits) string {
 		for i, c := range e.Calls {
 			list[i] = c
 		}
-		if joined := joinList(list); string(joined) != calls.Raw {
+		if joined := List(list); string(joined) != calls.Raw {
 			set("message.tool_calls", joined)
 		}
 	case calls.Exists():

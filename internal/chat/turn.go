@@ -234,7 +234,7 @@ func (t *Turn) Echo(mends []Mend) (json.RawMessage, error) {
 		calls = append(calls, call)
 	}
 	if !cameAs(calls, gjson.GetBytes(message, "tool_calls")) {
-		set("tool_calls", joinList(calls))
+		set("tool_calls", List(calls))
 	}
 	if gjson.GetBytes(message, "function_call").Exists() {
 		message, err = sjson.DeleteBytes(message, "function_call")
@@ -274,7 +274,8 @@ func (c Call) As(m Mend) (json.RawMessage, error) {
 	return raw, err
 }
 
-func joinList(items [][]byte) []byte {
+// List is JSON texts as a list.
+func List[T ~[]byte](items []T) json.RawMessage {
 	list := []byte{'['}
 	for i, item := range items {
 		if i > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/toolgate/toolgate/internal/budget"
+	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/registry"
 	stores "github.com/toolgate/toolgate/internal/state"
 )
@@ -136,7 +137,7 @@ func TestARunEndsWithWhatWaitsForAnApproval(t *testing.T) {
 				text, calls = `<tool_call>{"name":"look","arguments":{}}</tool_call><tool_call>{"name":"wire","arguments":{"n":7}}</tool_call><tool_call>{"name":"pay","arguments":{}}</tool_call>`, nil
 			}
 			c.says(text, calls...)
-			r := c.prepare(limits.l, `{"model":"m","messages":`+string(list(c.messages))+`}`)
+			r := c.prepare(limits.l, `{"model":"m","messages":`+string(chat.List(c.messages))+`}`)
 			r.Prompt = prompt
 			result, err := r.Do(t.Context())
 			if err != nil || result.Stop != Confirmation || result.Finish != "stop" || len(result.Calls) > 0 || result.RanWrite {

@@ -158,20 +158,9 @@ func (s *state) restore(ctx context.Context) {
 		s.Record.Notes = append(s.Record.Notes, fmt.Sprintf("%d turns of the client's history call tools, and nothing is held of what came before them", s.Record.Lost))
 	}
 	if found > 0 {
-		s.restored = list(out)
+		s.restored = chat.List(out)
 		s.Logger.Debug("held turns put back", slog.String("run_id", s.Record.ID), slog.Int("turns", found))
 	}
-}
-
-func list(messages []json.RawMessage) json.RawMessage {
-	b := []byte{'['}
-	for i, m := range messages {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, m...)
-	}
-	return append(b, ']')
 }
 
 // heldTurn is what is held of the turn that message i was made of, nil where it is gone.
@@ -327,7 +316,7 @@ func (s *state) hold(messages []json.RawMessage) func(context.Context, string) {
 		return nil
 	}
 	return func(ctx context.Context, answer string) {
-		value := list(messages)
+		value := chat.List(messages)
 		if len(value) > maxHeld {
 			return
 		}

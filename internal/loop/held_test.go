@@ -40,7 +40,7 @@ func newTalk(t *testing.T, w *world) *talk {
 // send makes a request of the conversation as it stands.
 func (c *talk) send() (*Result, *Run, error) {
 	c.t.Helper()
-	r := c.prepare(budget.Default(), `{"model":"m",`+mine+`,"messages":`+string(list(c.messages))+`}`)
+	r := c.prepare(budget.Default(), `{"model":"m",`+mine+`,"messages":`+string(chat.List(c.messages))+`}`)
 	r.Turns, r.Memory, r.Record.Caller, r.Prompt = c.store, true, c.caller, c.prompt
 	result, err := r.Do(c.t.Context())
 	if err == nil && result.Hold != nil {
@@ -56,7 +56,7 @@ func (c *talk) reads(result *Result) (ids []string) {
 	m := []byte(`{"role":"assistant","refusal":null,"annotations":[]}`)
 	m, _ = sjson.SetBytes(m, "content", content(result))
 	if len(result.Calls) > 0 {
-		m, _ = sjson.SetRawBytes(m, "tool_calls", list(result.Calls))
+		m, _ = sjson.SetRawBytes(m, "tool_calls", chat.List(result.Calls))
 		for _, call := range result.Calls {
 			ids = append(ids, gjson.GetBytes(call, "id").String())
 		}

@@ -473,7 +473,7 @@ func (s *state) handBack(ctx context.Context, all items, forced bool) error {
 		}
 		s.result.Calls = append(s.result.Calls, raw)
 	}
-	s.holdTurn(ctx, s.result.Turn, all, slices.Concat([]byte(`{"tool_calls":`), list(s.result.Calls), []byte("}")))
+	s.holdTurn(ctx, s.result.Turn, all, slices.Concat([]byte(`{"tool_calls":`), chat.List(s.result.Calls), []byte("}")))
 	s.Logger.Debug("turn handed to the client", slog.String("run_id", s.Record.ID), slog.Int("calls", all.client))
 	return nil
 }

@@ -126,16 +126,7 @@ func Messages(messages json.RawMessage, before, behind string) (json.RawMessage,
 	if text := texts(before, behind); text != "" {
 		out = append([]json.RawMessage{chat.SystemMessage(text)}, out...)
 	}
-	list := append([]byte{'['}, bytes.Join(raws(out), []byte(","))...)
-	return append(list, ']'), failed
-}
-
-func raws(list []json.RawMessage) [][]byte {
-	out := make([][]byte, len(list))
-	for i, m := range list {
-		out[i] = m
-	}
-	return out
+	return chat.List(out), failed
 }
 
 // texts joins what is not empty by a blank line.

@@ -141,7 +141,7 @@ func (c *conversation) put(d *draft) {
 	}
 	d.edits.Before = c.before
 	if c.client != nil {
-		d.edits.Messages = joined(c.client)
+		d.edits.Messages = chat.List(c.client)
 	}
 	if c.after != nil {
 		d.edits.After = c.after

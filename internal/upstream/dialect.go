@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"bytes"
-	"encoding/json"
 	"regexp"
 	"slices"
 
@@ -136,16 +135,4 @@ func (t *dialect) tokenLimit(d *draft) {
 	if !keeps {
 		d.set(t.maxTokens, value)
 	}
-}
-
-// joined is a list of JSON texts as one.
-func joined(list []json.RawMessage) json.RawMessage {
-	b := []byte{'['}
-	for i, item := range list {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, item...)
-	}
-	return append(b, ']')
 }

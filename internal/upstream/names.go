@@ -119,7 +119,7 @@ func (r *renames) declare(d *draft) {
 	if list := d.value("tools"); len(list) > 0 && list[0] == '[' {
 		if now := r.inTools(list); string(now) != string(list) {
 			if len(d.edits.Tools) > 0 {
-				now = joined([]json.RawMessage{now[1 : len(now)-1], r.inJoined(d.edits.Tools)})
+				now = chat.List([]json.RawMessage{now[1 : len(now)-1], r.inJoined(d.edits.Tools)})
 				d.edits.Tools = nil
 			}
 			d.set("tools", now)

@@ -75,7 +75,7 @@ func withContent(m json.RawMessage, contents []gjson.Result) json.RawMessage {
 		}
 	}
 	if asParts {
-		return setRaw(m, "content", joined(parts))
+		return setRaw(m, "content", chat.List(parts))
 	}
 	return setRaw(m, "content", chat.Quote(text.String()))
 }
