@@ -150,6 +150,7 @@ func newTestGateway(t *testing.T, yaml string, env map[string]string) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
+	g.after = c.close
 	t.Cleanup(g.close)
 	return g
 }

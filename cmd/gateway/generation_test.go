@@ -272,8 +272,51 @@ func TestStreamEndsOnTheConfigurationThatItBeganWith(t *testing.T) {
 	await(t, "the old database is closed", func() bool { return old.config.databases.Ping(t.Context(), "d") != nil })
 }
 
+// A stream that is only passed through may take longer than any run. It ends as it would have, though what the runs of
+// its configuration needed is closed by then.
+func TestLongPassThroughOutlastsItsConfiguration(t *testing.T) {
+	p := &teller{answers: make(chan struct{}), begun: make(chan struct{})}
+	up := httptest.NewServer(p)
+	t.Cleanup(up.Close)
+	e := newEpochs(t, up.URL, 2)
+	e.more = "budget: {max_seconds: 0.05}\nserver: {shutdown_grace: 10ms}\n"
+	write(t, e.file(), e.yaml(0))
+	s := serveFile(t, e.file(), quick)
+	old := s.g.generation
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.url+"/v1/chat/completions",
+		strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"},{"role":"tool","tool_call_id":"x","content":"end"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Gateway-Tools", "none")
+	ended := make(chan string)
+	go func() { // ends with the stream
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Error(err)
+			close(ended)
+			return
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- string(body)
+	}()
+	<-p.begun
+	rename(t, e.file(), e.yaml(1))
+	await(t, "the old database is closed", func() bool { return old.config.databases.Ping(t.Context(), "d") != nil })
+	close(p.answers)
+	if body := <-ended; !strings.Contains(body, "|end") || !strings.Contains(body, "[DONE]") {
+		t.Errorf("the stream came as %q", body)
+	}
+}
+
 // A hundred reloads leave neither goroutines nor files nor memory that grows with them.
 func TestReloadsLeaveNothing(t *testing.T) {
+	http.DefaultClient.CloseIdleConnections()
 	before := goleak.IgnoreCurrent() // what other tests have left is theirs
 	up := httptest.NewServer(&teller{})
 	t.Cleanup(up.Close)
