@@ -39,7 +39,7 @@ func coerced(fs []*form, v any) any {
 	}
 	want := allowed(fs)
 	if kindOf(v)&want == 0 {
-		v = converted(v, want)
+		v = converted(fs, v, want)
 	}
 	switch v := v.(type) {
 	case map[string]any:
@@ -55,22 +55,11 @@ func coerced(fs []*form, v any) any {
 }
 
 // converted is v, of a kind that is not wanted, as one that is; v itself where there is none.
-func converted(v any, want kinds) any {
-	s, isText := v.(string)
-	if isText {
-		if number, kind := decimal(s); kind&want != 0 {
-			return number
-		}
-		if b, ok := truth[strings.ToLower(s)]; ok && want&isBool != 0 {
-			return b
-		}
-		if want&(isList|isObject) != 0 && (strings.HasPrefix(s, "[") || strings.HasPrefix(s, "{")) {
-			if inner, err := jsontree.Parse([]byte(s)); err == nil && kindOfTree[inner.Kind]&want != 0 {
-				return inner.Any()
-			}
-		}
+func converted(fs []*form, v any, want kinds) any {
+	if inner, ok := inText(v, want); ok {
+		return inner
 	}
-	if v != nil && want&isList != 0 {
+	if v != nil && want&isList != 0 && listsEnd(fs, v) {
 		return []any{v}
 	}
 	return v
@@ -198,6 +187,54 @@ func list(fs []*form, l []any) []any {
 		out[i] = coerced(below, v)
 	}
 	return out
+}
+
+// inText is what a text says, where that is of a kind that is wanted.
+func inText(v any, want kinds) (any, bool) {
+	s, ok := v.(string)
+	if !ok {
+		return nil, false
+	}
+	if number, kind := decimal(s); kind&want != 0 {
+		return number, true
+	}
+	if b, ok := truth[strings.ToLower(s)]; ok && want&isBool != 0 {
+		return b, true
+	}
+	if want&(isList|isObject) != 0 && (strings.HasPrefix(s, "[") || strings.HasPrefix(s, "{")) {
+		if inner, err := jsontree.Parse([]byte(s)); err == nil && kindOfTree[inner.Kind]&want != 0 {
+			return inner.Any(), true
+		}
+	}
+	return nil, false
+}
+
+// listsEnd says whether v, put into as many lists as fs want, comes to something else than the next list: a list of
+// lists of itself has no place for it.
+func listsEnd(fs []*form, v any) bool {
+	var seen []*form
+	for want := allowed(fs); kindOf(v)&want == 0 && want&isList != 0; want = allowed(fs) {
+		if _, ok := inText(v, want); ok {
+			return true
+		}
+		sure, _ := certain(fs, []any{v})
+		var below []*form
+		known := true
+		for _, f := range sure {
+			for _, item := range f.at(0) {
+				below = append(below, item)
+				known = known && slices.Contains(seen, item)
+			}
+		}
+		if len(below) == 0 {
+			return true
+		}
+		if known {
+			return false
+		}
+		seen, fs = append(seen, below...), below
+	}
+	return true
 }
 
 // at are the forms that f has for item i of a list.
