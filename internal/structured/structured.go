@@ -7,14 +7,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/schema"
+	"github.com/toolgate/toolgate/internal/schema/jsontree"
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
@@ -44,51 +45,109 @@ func Read(responseFormat json.RawMessage) (*Format, error) {
 	}
 	f := &Format{description: root.Get("json_schema.description").String()}
 	raw := json.RawMessage(given.Raw)
-	if isObject(given) {
-		var err error
-		if f.schema, err = schema.Parse(raw); err != nil {
-			return nil, fmt.Errorf("response_format.json_schema.schema: %w", err)
+	looks := maxLooks
+	if tree, err := jsontree.Parse(raw); err == nil && !isObject(tree, tree, &looks) {
+		f.wrapped, raw = true, wrap(tree)
+	}
+	var err error
+	if f.schema, err = schema.Parse(raw); err != nil {
+		text := err.Error()
+		if f.wrapped {
+			text = strings.ReplaceAll(text, "properties."+wrapper+".", "")
 		}
-		return f, nil
-	}
-	f.wrapped = true
-	raw, err := wrap(given)
-	if err == nil {
-		f.schema, err = schema.Parse(raw)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("response_format.json_schema.schema: %w", err)
+		return nil, errors.New("response_format.json_schema.schema: " + text)
 	}
 	return f, nil
 }
 
-// isObject says whether a schema is of objects as it stands.
-func isObject(v gjson.Result) bool {
-	if t := v.Get("type"); t.Exists() {
-		return t.String() == "object"
+// isObject says whether a schema is of objects as it stands, by what it refers to, or by a part of its allOf. What it
+// can't tell within the looks that are left is taken for one: the schema's own reader says what is wrong with it.
+func isObject(root, v *jsontree.Value, looks *int) bool {
+	for ; ; *looks-- {
+		if *looks <= 0 {
+			return true
+		}
+		ref := v.Get("$ref")
+		if !ref.Is(jsontree.String) {
+			break
+		}
+		if v = find(root, ref.Text); v == nil {
+			return true
+		}
 	}
-	return v.Get("properties").Exists() || v.Get("$ref").Exists() || v.Get("allOf").Exists()
+	*looks--
+	if t := v.Get("type"); t != nil {
+		return t.IsText("object")
+	}
+	if v.Get("properties") != nil {
+		return true
+	}
+	all := v.Get("allOf")
+	return all.Is(jsontree.List) && slices.ContainsFunc(all.Items, func(one *jsontree.Value) bool { return isObject(root, one, looks) })
+}
+
+// maxLooks bounds the schemas that isObject looks at.
+const maxLooks = 256
+
+// find is what a local reference refers to, nil where that is nothing.
+func find(root *jsontree.Value, ref string) *jsontree.Value {
+	at, ok := strings.CutPrefix(ref, "#")
+	if !ok {
+		return nil
+	}
+	v := root
+	for i, key := range strings.Split(at, "/") {
+		if i == 0 {
+			if key != "" {
+				return nil
+			}
+			continue
+		}
+		if v = v.Get(strings.NewReplacer("~1", "/", "~0", "~").Replace(key)); v == nil {
+			return nil
+		}
+	}
+	return v
 }
 
 // wrap is a schema of objects with the one given as its property. The definitions stay at the top, where references
-// look for them.
-func wrap(given gjson.Result) (json.RawMessage, error) {
-	inner := []byte(given.Raw)
-	var top []byte
+// look for them; references to anything else follow what they refer to.
+func wrap(given *jsontree.Value) json.RawMessage {
+	out := &jsontree.Value{Kind: jsontree.Object}
+	out.Set("type", jsontree.Text("object"))
+	out.Set("properties", &jsontree.Value{Kind: jsontree.Object, Members: []jsontree.Member{{Key: wrapper, Value: given}}})
+	out.Set("required", jsontree.Texts(wrapper))
+	out.Set("additionalProperties", jsontree.Boolean(false))
+	moveReferences(given, false)
 	for _, key := range []string{"$defs", "definitions"} {
-		defs := given.Get(key)
-		if !defs.Exists() {
-			continue
+		if defs := given.Get(key); defs != nil {
+			given.Delete(key)
+			out.Set(key, defs)
 		}
-		var err error
-		if inner, err = sjson.DeleteBytes(inner, key); err != nil {
-			return nil, err
-		}
-		top = append(append(append(top, `,"`+key+`":`...), defs.Raw...), ' ')
 	}
-	b := append([]byte(`{"type":"object","properties":{"`+wrapper+`":`), inner...)
-	b = append(b, `},"required":["`+wrapper+`"],"additionalProperties":false`...)
-	return append(append(b, top...), '}'), nil
+	return out.JSON()
+}
+
+// moveReferences makes the local references of a schema those of the same schema inside the wrapper. names says that v
+// is no schema but a map of them, whose keys are anybody's.
+func moveReferences(v *jsontree.Value, names bool) {
+	for _, item := range v.Items {
+		moveReferences(item, false)
+	}
+	for i, m := range v.Members {
+		switch {
+		case names:
+			moveReferences(m.Value, false)
+		case m.Key == "$ref" && m.Value.Is(jsontree.String):
+			rest, local := strings.CutPrefix(m.Value.Text, "#")
+			if local && (rest == "" || rest[0] == '/') && !strings.HasPrefix(rest, "/$defs/") && !strings.HasPrefix(rest, "/definitions/") {
+				v.Members[i].Value = jsontree.Text("#/properties/" + wrapper + strings.TrimSuffix(rest, "/"))
+			}
+		case m.Key == "enum", m.Key == "const", m.Key == "default", m.Key == "example", m.Key == "examples": // values, no schemas
+		default:
+			moveReferences(m.Value, m.Key == "properties" || m.Key == "patternProperties" || m.Key == "dependentSchemas" || m.Key == "$defs" || m.Key == "definitions")
+		}
+	}
 }
 
 // Declaration is the tool whose call is the answer, as a request's tools have it.

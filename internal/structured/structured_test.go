@@ -2,6 +2,7 @@ package structured
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -44,6 +45,53 @@ func TestRead(t *testing.T) {
 		case err == nil || !strings.Contains(err.Error(), tt.want):
 			t.Errorf("%s: Read() = %v, want %q", tt.name, err, tt.want)
 		}
+	}
+}
+
+// A schema that is not an object's is put into one for the tool: what it refers to is still the same.
+func TestReferencesOfASchemaThatIsPutIntoAnObject(t *testing.T) {
+	for _, tt := range []struct{ name, schema, fits, not string }{
+		{"a list of itself", `{"type":"array","items":{"anyOf":[{"type":"integer"},{"$ref":"#"}]}}`, `[1,[2,[]]]`, `[1,{"answer":[2]}]`},
+		{"one of several", `{"anyOf":[{"type":"number"},{"type":"object","properties":{"left":{"$ref":"#"}},"required":["left"]}]}`, `{"left":{"left":2}}`, `{"left":{"answer":2}}`},
+		{"a part", `{"type":"array","items":{"type":"object","properties":{"n":{"type":"integer"},"more":{"type":"array","items":{"$ref":"#/items"}}},"required":["n"]}}`, `[{"n":1,"more":[{"n":2}]}]`, `[{"n":1,"more":[{}]}]`},
+		{"from a definition", `{"type":"array","items":{"$ref":"#/$defs/a"},"$defs":{"a":{"anyOf":[{"type":"integer"},{"$ref":"#"}]}}}`, `[1,[2]]`, `[1,["x"]]`},
+		{"a list by reference", `{"$ref":"#/$defs/l","$defs":{"l":{"type":"array","items":{"type":"integer"}}}}`, `[1]`, `["x"]`},
+		{"a list by reference and its own name", `{"$ref":"#/definitions/a~1b","definitions":{"a/b":{"type":"array","items":{"$ref":"#/definitions/a~1b"}}}}`, `[[],[[]]]`, `[1]`},
+		{"a list by a part", `{"allOf":[{"type":"array"},{"minItems":2}]}`, `[1,2]`, `[1]`},
+		{"names that look like keywords", `{"type":"array","items":{"type":"object","properties":{"$ref":{"type":"string"},"enum":{"$ref":"#"}}}}`, `[{"$ref":"#","enum":[{}]}]`, `[{"enum":{"answer":[]}}]`},
+		{"values that look like references", `{"enum":[{"$ref":"#"}]}`, `{"$ref":"#"}`, `{"$ref":"#/properties/answer"}`},
+	} {
+		f := format(t, tt.schema)
+		for _, text := range []string{tt.fits, tt.not} {
+			want := text == tt.fits
+			if got, err := f.FromText(text); (err == nil && got == text) != want {
+				t.Errorf("%s: FromText(%s) = %q, %v", tt.name, text, got, err)
+			}
+			if got, err := f.FromArguments(json.RawMessage(`{"answer":` + text + `}`)); (err == nil && got == text) != want {
+				t.Errorf("%s: FromArguments(%s) = %q, %v", tt.name, text, got, err)
+			}
+		}
+	}
+}
+
+// Schemas without an end are told of, and cost nothing.
+func TestReadEnds(t *testing.T) {
+	doubling := `{"allOf":[{"$ref":"#/$defs/a0"}],"$defs":{`
+	for i := range 40 {
+		doubling += fmt.Sprintf(`"a%d":{"allOf":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, i+1, i+1)
+	}
+	doubling += `"a40":{"type":"array"}}}`
+	for _, schema := range []string{`{"$ref":"#"}`, `{"allOf":[{"$ref":"#"},{"$ref":"#"}]}`, `{"$ref":"#/$defs/none"}`, doubling} {
+		if f, err := Read(json.RawMessage(`{"type":"json_schema","json_schema":{"schema":` + schema + `}}`)); err == nil {
+			t.Logf("Read(%.60s) = %s", schema, f.schema.JSON())
+		}
+	}
+}
+
+func TestFaultsOfASchemaAreNamedAsTheClientSeesThem(t *testing.T) {
+	_, err := Read(json.RawMessage(`{"type":"json_schema","json_schema":{"schema":{"type":"array","items":{"type":"strin"}}}}`))
+	if err == nil || !strings.Contains(err.Error(), "schema: items.type: ") {
+		t.Errorf("Read() = %v", err)
 	}
 }
 
