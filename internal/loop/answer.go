@@ -97,9 +97,12 @@ func (s *state) askForAnswer(turn *chat.Turn, wrong error) error {
 
 // lastAnswer ends the run with the answer that the last step called for.
 func (s *state) lastAnswer(all items) error {
+	answer, err := s.Format.FromArguments(all.answer.call.Arguments)
+	if err == nil && all.answer.state == waiting {
+		all.answer.state = ran
+	}
 	s.record(all)
 	s.result.Stop = s.reached()
-	answer, err := s.Format.FromArguments(all.answer.call.Arguments)
 	if err != nil {
 		return s.invalid(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/structured"
+	"github.com/toolgate/toolgate/internal/trace"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
 
@@ -99,6 +100,16 @@ func TestAnswersThatFitASchema(t *testing.T) {
 		if got != tt.want || result.Stop != tt.stop || len(w.asks) != len(tt.turns) {
 			t.Errorf("%s: %s %q after %d turns, want %s %q after %d (%v)", tt.name, result.Stop, got, len(w.asks), tt.stop, tt.want, len(tt.turns), err)
 		}
+	}
+}
+
+func TestTheTraceTellsTheLastAnswerFromWhatWasSkipped(t *testing.T) {
+	w := newWorld(t)
+	w.says("", "look {}")
+	w.says("", `final_answer {"city":"Rio"}`)
+	_, r, err := w.answers(Tool, with(func(l *budget.Limits) { l.Steps = 2 }), nil)
+	if err != nil || len(r.Record.Calls) != 2 || r.Record.Calls[1].Outcome != trace.OK {
+		t.Errorf("the calls are %+v, %v", r.Record.Calls, err)
 	}
 }
 
