@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tidwall/gjson"
@@ -70,5 +71,45 @@ tools: {lookup: {description: Look., http: {url: "${TOOLS}/"}}}
 		if got := resp.Trailer.Get("X-Gateway-Trace") + resp.Header.Get("X-Gateway-Trace"); !strings.Contains(got, fmt.Sprintf("steps=%d, calls=%d", 2*n, n)) {
 			t.Errorf("stream %v: the trace is %s", stream, got)
 		}
+	}
+}
+
+// The first choice that fails ends the others: the trace has its stop, not theirs.
+func TestTheStopOfChoicesIsOfTheFirstThatFails(t *testing.T) {
+	for range 8 { // either choice may be the one that waits
+		stopOfChoices(t)
+	}
+}
+
+func stopOfChoices(t *testing.T) {
+	t.Helper()
+	var asked atomic.Int32
+	waiting := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if asked.Add(1) == 1 { // the other one fails meanwhile
+			close(waiting)
+			<-r.Context().Done()
+			return
+		}
+		<-waiting
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"error":{"message":"no","type":"invalid_request_error"}}`)
+	}))
+	defer upstream.Close()
+	front := httptest.NewServer(newTestGateway(t, `
+upstreams: {up: {base_url: "${UPSTREAM}/v1"}}
+models: {"*": {upstream: up}}
+tools: {look: {description: Look., const: here}}
+`, map[string]string{"UPSTREAM": upstream.URL}).server.Handler(true))
+	defer front.Close()
+	resp, err := front.Client().Post(front.URL+"/v1/chat/completions", "application/json", strings.NewReader(`{"model":"m","n":2,"messages":[{"role":"user","content":"Go"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if got := resp.Header.Get("X-Gateway-Trace"); resp.StatusCode != http.StatusBadRequest || !strings.Contains(got, "stop=upstream_error") {
+		t.Fatalf("status %d, trace %s", resp.StatusCode, got)
 	}
 }

@@ -50,6 +50,7 @@ func (all *choices) run(ctx context.Context) (*loop.Result, error) {
 	defer cancel()
 	var once sync.Once
 	var failed error
+	first := -1
 	slots := make(chan struct{}, max(all.at, 1))
 	var wg sync.WaitGroup
 	for i := range all.runs {
@@ -57,13 +58,17 @@ func (all *choices) run(ctx context.Context) (*loop.Result, error) {
 		wg.Go(func() { // ends with its run
 			defer func() { <-slots }()
 			if err := all.one(ctx, i); err != nil {
-				once.Do(func() { failed = err })
+				once.Do(func() { failed, first = err, i })
 				cancel()
 			}
 		})
 	}
 	wg.Wait()
-	return all.sum(), failed
+	sum := all.sum()
+	if first >= 0 { // what the others came to then is no reason: they were ended
+		all.c.record.Stop = all.runs[first].Record.Stop
+	}
+	return sum, failed
 }
 
 // one makes one run, and shows its answer.
