@@ -220,7 +220,7 @@ func TestTurnsBeforeAnAnswerArePutBack(t *testing.T) {
 		}
 		want := []string{"user Go", "assistant  +c1_1", "tool look result =c1_1", "assistant It is so.", "user More?"}
 		if prompt {
-			want = []string{"user Go", `assistant <tool_call>{"name":"look","arguments":{}}</tool_call>`, "user <tool_response>\nlook result\n</tool_response>", "assistant It is so.", "user More?"}
+			want = []string{"user Go", `assistant <tool_call>{"name":"look","arguments":{}}</tool_call>`, "user <tool_response>\nlook result\n</tool_response>\nAnswer my question with this result, or call another tool.", "assistant It is so.", "user More?"}
 		}
 		got := w.shape()
 		if prompt {

@@ -43,7 +43,7 @@ func TestToolsForAModelWithoutNativeCalls(t *testing.T) {
 	want := []string{
 		"user: Go",
 		"assistant: I look.\n<tool_call>{\"name\":\"look\",\"arguments\":{\"id\":1}}</tool_call><tool_call>{\"name\":\"peek\",\"arguments\":{}}</tool_call>",
-		"user: <tool_response>\nlook result\n</tool_response>\n<tool_response>\npeek result\n</tool_response>",
+		"user: <tool_response>\nlook result\n</tool_response>\n<tool_response>\npeek result\n</tool_response>\nAnswer my question with these results, or call another tool.",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the second request (-want +got):\n%s", diff)
@@ -129,7 +129,7 @@ func TestTheClientsToolsForAModelWithoutNativeCalls(t *testing.T) {
 	if got := sent.Get("messages.2").Raw; got != want {
 		t.Errorf("the earlier call reads %s, want %s", got, want)
 	}
-	if got := sent.Get("messages.3").Raw; got != `{"role":"user","content":"<tool_response>\nnone\n</tool_response>"}` {
+	if got := sent.Get("messages.3").Raw; got != `{"role":"user","content":"<tool_response>\nnone\n</tool_response>\nAnswer my question with this result, or call another tool."}` {
 		t.Errorf("the earlier result reads %s", got)
 	}
 }

@@ -71,7 +71,11 @@ func Results(results ...string) json.RawMessage {
 	for i, r := range results {
 		texts[i] = responseOpen + "\n" + strings.ReplaceAll(r, responseClose[:len(responseClose)-1], `<\/tool_response`) + "\n" + responseClose
 	}
-	return chat.Message("user", strings.Join(texts, "\n"))
+	hint := "Answer my question with this result, or call another tool."
+	if len(results) > 1 {
+		hint = "Answer my question with these results, or call another tool."
+	}
+	return chat.Message("user", strings.Join(texts, "\n")+"\n"+hint) // without it small models make the same call again
 }
 
 // Turn is an assistant's message with text in place of its content and calls. Its other fields stay.

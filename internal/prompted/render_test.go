@@ -47,11 +47,11 @@ func TestMessages(t *testing.T) {
 			"calls and results become text, results of one turn in one message",
 			`[{"role":"assistant","content":"I look.","r":1,"tool_calls":[{"id":"a","function":{"name":"f","arguments":"{\"x\": 1}"}},{"id":"b","function":{"name":"g","arguments":"no"}}]},{"role":"tool","tool_call_id":"a","content":"A"},{"role":"tool","tool_call_id":"b","content":[{"type":"text","text":"B"}]},{"role":"user","content":"x"}]`,
 			"", "",
-			`[{"role":"assistant","content":"I look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\":1}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>","r":1},{"role":"user","content":"<tool_response>\nA\n</tool_response>\n<tool_response>\nB\n</tool_response>"},{"role":"user","content":"x"}]`,
+			`[{"role":"assistant","content":"I look.\n<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\":1}}\n</tool_call>\n<tool_call>\n{\"name\": \"g\", \"arguments\": {}}\n</tool_call>","r":1},{"role":"user","content":"<tool_response>\nA\n</tool_response>\n<tool_response>\nB\n</tool_response>\nAnswer my question with these results, or call another tool."},{"role":"user","content":"x"}]`,
 		},
 		{
 			"the form before tools too", `[{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}},{"role":"function","name":"f","content":"A"}]`, "", "",
-			`[{"role":"assistant","content":"<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"},{"role":"user","content":"<tool_response>\nA\n</tool_response>"}]`,
+			`[{"role":"assistant","content":"<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>"},{"role":"user","content":"<tool_response>\nA\n</tool_response>\nAnswer my question with this result, or call another tool."}]`,
 		},
 	} {
 		got, err := Messages(json.RawMessage(tt.messages), tt.before, tt.behind)
