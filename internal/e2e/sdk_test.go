@@ -83,7 +83,7 @@ func TestSDKPython(t *testing.T) {
 	testSDK(t, sdk{
 		start: func(t *testing.T) func(*testing.T, job) result {
 			dir := installed(t, "python")
-			return startDriver(t, dir, filepath.Join(dir, "venv", "bin", "python"), absolute(t, filepath.Join("python", "driver.py")))
+			return startDriver[job, result](t, dir, filepath.Join(dir, "venv", "bin", "python"), absolute(t, filepath.Join("python", "driver.py")))
 		},
 		modes:   []mode{plain, stream, helper},
 		classes: officialClasses,
@@ -100,7 +100,7 @@ func TestSDKNode(t *testing.T) {
 				t.Fatal(err)
 			}
 			// As an argument it finds the SDK in the working directory; as a file only beside itself.
-			return startDriver(t, installed(t, "node"), "node", "--input-type=module", "--eval", string(program))
+			return startDriver[job, result](t, installed(t, "node"), "node", "--input-type=module", "--eval", string(program))
 		},
 		modes:   []mode{plain, stream, helper},
 		classes: officialClasses,
@@ -113,7 +113,7 @@ func TestSDKOpenAIGo(t *testing.T) {
 	testSDK(t, sdk{
 		start: func(t *testing.T) func(*testing.T, job) result {
 			dir := installed(t, "openaigo")
-			return startDriver(t, dir, filepath.Join(dir, "client"))
+			return startDriver[job, result](t, dir, filepath.Join(dir, "client"))
 		},
 		modes:   []mode{plain, stream, helper},
 		classes: map[int]string{400: "Error", 401: "Error", 404: "Error", 422: "Error", 429: "Error", 500: "Error", 0: "error"},
@@ -158,13 +158,13 @@ func absolute(t *testing.T, path string) string {
 }
 
 // startDriver starts a program in dir that reads a job a line and writes a result a line.
-func startDriver(t *testing.T, dir, name string, args ...string) func(*testing.T, job) result {
+func startDriver[J, R any](t *testing.T, dir, name string, args ...string) func(*testing.T, J) R {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	// Nothing of the machine's may take the SDK elsewhere.
-	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "OPENAI_ORG_ID=", "OPENAI_PROJECT_ID=", "NO_PROXY=127.0.0.1")
+	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "OPENAI_ORG_ID=", "OPENAI_PROJECT_ID=", "LANGSMITH_TRACING_V2=false", "NO_PROXY=127.0.0.1")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdin, err := cmd.StdinPipe()
@@ -195,7 +195,7 @@ func startDriver(t *testing.T, dir, name string, args ...string) func(*testing.T
 			t.Errorf("%s: %v\n%s", name, err, stderr.String())
 		}
 	})
-	return func(t *testing.T, j job) result {
+	return func(t *testing.T, j J) R {
 		t.Helper()
 		line, err := json.Marshal(j)
 		if err != nil {
@@ -209,7 +209,7 @@ func startDriver(t *testing.T, dir, name string, args ...string) func(*testing.T
 			if !ok {
 				t.Fatalf("%s ended at %+v", name, j)
 			}
-			var r result
+			var r R
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
 				t.Fatalf("%s: %v: %s", name, err, line)
 			}
@@ -217,7 +217,7 @@ func startDriver(t *testing.T, dir, name string, args ...string) func(*testing.T
 		case <-time.After(patience):
 			cancel()
 			t.Fatalf("%s: no result of %+v", name, j)
-			return result{}
+			panic("unreachable")
 		}
 	}
 }

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the SDKs that the end-to-end tests drive, each with pinned versions, into a cache folder.
 #
-#   internal/e2e/setup.sh [--check] [python] [node] [openaigo] [conformance]
+#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openaigo] [conformance]
 #
-# Without a part it takes all four. A part that is there and fits its pins is left as it is, so that a second run takes
+# Without a part it takes all five. A part that is there and fits its pins is left as it is, so that a second run takes
 # a moment. --check installs nothing: it names each part that is missing or outdated and exits with 1.
 # TOOLGATE_E2E_CACHE is the folder, relative to the repository's root; default .cache/e2e.
 set -euo pipefail
@@ -35,6 +35,11 @@ wanted() {
 		need node "Node.js 20 or newer"
 		{ node --version && cat "$here/node/package.json" "$here/node/package-lock.json"; } | digest
 		;;
+	frameworks)
+		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
+		need node "Node.js 20 or newer"
+		(cd "$here/frameworks" && { python3 -V && node --version && cat requirements.txt package.json package-lock.json; } | digest)
+		;;
 	openaigo)
 		need go "Go, the version of go.mod"
 		(cd "$here/openaigo" && { go env GOVERSION && cat go.mod go.sum ./*.go; } | digest)
@@ -43,24 +48,36 @@ wanted() {
 		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
 		{ python3 -V && echo "$node_for_conformance" && cat "$here/conformance/package.json" "$here/conformance/package-lock.json"; } | digest
 		;;
-	*) fail "there is no part $1: want python, node, openaigo or conformance" ;;
+	*) fail "there is no part $1: want python, node, frameworks, openaigo or conformance" ;;
 	esac
 }
 
-install_python() {
-	python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "$(python3 -V) is too old: want 3.10 or newer"
-	python3 -c 'import ensurepip' 2>/dev/null || fail "python3 has no venv: install it (Debian: apt-get install python3-venv)"
-	python3 -m venv "$cache/python/venv"
-	# The pins are complete, so pip has nothing to resolve, which would take it many minutes.
-	"$cache/python/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
-		-r "$here/python/requirements.txt"
+install_python() { pip_install python; }
+
+install_node() { npm_install node; }
+
+# Frameworks run tools of their own. They come apart from the SDKs, as they bring far more along.
+install_frameworks() {
+	pip_install frameworks
+	npm_install frameworks
 }
 
-install_node() {
+# pip_install PART: its requirements, into a venv.
+pip_install() {
+	python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "$(python3 -V) is too old: want 3.10 or newer"
+	python3 -c 'import ensurepip' 2>/dev/null || fail "python3 has no venv: install it (Debian: apt-get install python3-venv)"
+	python3 -m venv "$cache/$1/venv"
+	# The pins are complete, so pip has nothing to resolve, which would take it many minutes.
+	"$cache/$1/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+		-r "$here/$1/requirements.txt"
+}
+
+# npm_install PART: its lock file.
+npm_install() {
 	need npm "npm, which comes with Node.js (Debian: apt-get install npm)"
 	node -e 'process.exit(parseInt(process.versions.node) >= 20 ? 0 : 1)' || fail "Node.js $(node --version) is too old: want 20 or newer"
-	cp "$here/node/package.json" "$here/node/package-lock.json" "$cache/node/"
-	(cd "$cache/node" && npm ci --silent --no-audit --no-fund --ignore-scripts)
+	cp "$here/$1/package.json" "$here/$1/package-lock.json" "$cache/$1/"
+	(cd "$cache/$1" && npm ci --silent --no-audit --no-fund --ignore-scripts)
 }
 
 install_openaigo() {
@@ -91,7 +108,7 @@ if [[ ${1-} == --check ]]; then
 	shift
 fi
 if [[ $# == 0 ]]; then
-	set -- python node openaigo conformance
+	set -- python node frameworks openaigo conformance
 fi
 status=0
 for part in "$@"; do
