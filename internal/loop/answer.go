@@ -114,7 +114,7 @@ func (s *state) lastAnswer(all items) error {
 // invalid is the error of a run whose answer never fitted. What is wrong with it names the client's own fields alone.
 func (s *state) invalid(err error) error {
 	text := "the model gave no answer that fits response_format"
-	if e, ok := errors.AsType[*structured.Invalid](err); ok {
+	if e, ok := errors.AsType[*structured.Invalid](s.Format.Bare(err)); ok {
 		text += ": " + strings.Join(e.Faults, "; ")
 	}
 	return &Error{Kind: Invalid, Text: text, Err: err}

@@ -212,8 +212,8 @@ func (f *Format) check(args map[string]any, text string) (string, error) {
 	return text, nil
 }
 
-// bare is an error without the wrapper's name, which who writes a text never saw.
-func (f *Format) bare(err error) error {
+// Bare is an error without the wrapper's name, which the client and who writes a text never saw.
+func (f *Format) Bare(err error) error {
 	invalid, ok := errors.AsType[*Invalid](err)
 	if !ok || !f.wrapped {
 		return err
@@ -264,7 +264,7 @@ func (f *Format) candidate(text string) (string, error) {
 		return "", &Invalid{[]string{err.Error()}}
 	}
 	answer, err := f.check(args, text)
-	return answer, f.bare(err)
+	return answer, f.Bare(err)
 }
 
 // candidates are the JSON texts in a text, outermost ones in order: all of it, or those that begin with a bracket.
