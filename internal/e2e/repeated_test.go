@@ -40,6 +40,10 @@ func newCutter(t *testing.T, to string) *cutter {
 				in.Close()
 				continue
 			}
+			context.AfterFunc(t.Context(), func() { // an SDK may keep its connection for the next request
+				in.Close()
+				out.Close()
+			})
 			c.lead(in, out, first)
 		}
 	})
