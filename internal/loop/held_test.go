@@ -3,9 +3,11 @@ package loop
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
 	stores "github.com/toolgate/toolgate/internal/state"
+	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
 
@@ -27,6 +30,7 @@ type talk struct {
 	store    stores.Store
 	caller   string
 	prompt   bool
+	stream   Stream // nil for replies in one piece
 	messages []json.RawMessage
 }
 
@@ -41,7 +45,7 @@ func newTalk(t *testing.T, w *world) *talk {
 func (c *talk) send() (*Result, *Run, error) {
 	c.t.Helper()
 	r := c.prepare(budget.Default(), `{"model":"m",`+mine+`,"messages":`+string(chat.List(c.messages))+`}`)
-	r.Turns, r.Memory, r.Record.Caller, r.Prompt = c.store, true, c.caller, c.prompt
+	r.Turns, r.Memory, r.Record.Caller, r.Prompt, r.Stream = c.store, true, c.caller, c.prompt, c.stream
 	result, err := r.Do(c.t.Context())
 	if err == nil && result.Hold != nil {
 		result.Hold(c.t.Context(), content(result))
@@ -315,12 +319,35 @@ func whole(t *rapid.T, sent gjson.Result, client []json.RawMessage) {
 	}
 }
 
-// Random conversations of gateway tools and the client's, with failures, of models with native calls and without.
+// shown is a stream that shows nothing: of a conversation only what goes to the provider matters here.
+type shown struct{ chunks int }
+
+func (*shown) Begin(bool, func() func(string) int) {}
+func (*shown) Header(upstream.Header)              {}
+func (s *shown) Chunk(*chat.Chunk) error           { s.chunks++; return nil }
+func (*shown) Wait()                               {}
+func (*shown) Started(string)                      {}
+func (*shown) Hide()                               {}
+func (*shown) Visible() bool                       { return false }
+func (*shown) Shown() bool                         { return false }
+
+// Random conversations of gateway tools and the client's, in one piece and as streams, with calls that are broken and
+// tools that fail.
 func TestWhateverIsCalledTheProviderSeesAWholeConversation(t *testing.T) {
 	outer := t
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(outer)
 		c := newTalk(outer, w)
+		var begun atomic.Int64
+		often := rapid.Int64Range(2, 5).Draw(t, "one of so many calls fails")
+		for _, name := range []string{"look", "peek", "pay"} {
+			w.tools[name] = func(context.Context, tool.Call) (tool.Result, error) {
+				if begun.Add(1)%often == 0 {
+					return tool.Result{}, &tool.Error{Class: tool.Unavailable, Type: tool.TypeConnect, Err: errors.New("no connection")}
+				}
+				return tool.Result{Text: name + " result"}, nil
+			}
+		}
 		n := 0
 		ask := func(_ context.Context, a upstream.Ask) (*chat.Turn, error) {
 			whole(t, gjson.ParseBytes(a.Request.Body(a.Edits).Bytes()), c.messages)
@@ -339,7 +366,17 @@ func TestWhateverIsCalledTheProviderSeesAWholeConversation(t *testing.T) {
 			if len(calls) == 0 {
 				text += "!"
 			}
-			return chat.ReadReply(fmt.Appendf(nil, `{"choices":[{"message":{"role":"assistant","content":%q,"tool_calls":[%s]},"finish_reason":"stop"}]}`, text, strings.Join(calls, ",")))
+			reply := fmt.Appendf(nil, `{"choices":[{"message":{"role":"assistant","content":%q,"tool_calls":[%s]},"finish_reason":"stop"}]}`, text, strings.Join(calls, ","))
+			if a.OnChunk != nil {
+				chunk, err := chat.ReadChunk(reply)
+				if err == nil {
+					err = a.OnChunk(chunk)
+				}
+				if err != nil {
+					return nil, err
+				}
+			}
+			return chat.ReadReply(reply)
 		}
 		for range 60 {
 			w.turns = append(w.turns, ask)
@@ -350,6 +387,10 @@ func TestWhateverIsCalledTheProviderSeesAWholeConversation(t *testing.T) {
 			}
 			c.user(fmt.Sprintf("message %d", turn))
 			for range 3 {
+				c.stream = nil
+				if rapid.Bool().Draw(t, "stream") {
+					c.stream = &shown{}
+				}
 				result, _, err := c.send()
 				if err != nil {
 					return // a limit, at which the conversation ends
