@@ -68,9 +68,9 @@ type Grant struct {
 	tokens Level
 }
 
-// Admit asks whether a request of a key may begin; the Grant is nil for a key without limits. A *Refused says no; nothing is taken for it then, and the Grant says
-// what is left all the same. spends is for requests that may use tokens: they are refused while none are left. Who was
-// let in calls Leave at the end.
+// Admit asks whether a request of a key may begin; the Grant is nil for a key without limits. A *Refused says no; nothing
+// is taken for it then, and the Grant says what is left all the same. spends is for requests that may use tokens: they
+// are refused while none are left. Who was let in calls Leave at the end.
 func (l *Limiter) Admit(ctx context.Context, key string, c Config, spends bool) (*Grant, error) {
 	if c == (Config{}) {
 		return nil, nil

@@ -37,11 +37,7 @@ func (s *state) answerChoice() string {
 
 // withAnswer is declarations, joined by commas, with that of the tool whose call is the answer.
 func (s *state) withAnswer(declarations []byte) []byte {
-	own := s.Format.Declaration(s.answer)
-	if len(declarations) == 0 {
-		return own
-	}
-	return append(append(append(make([]byte, 0, len(declarations)+len(own)+1), declarations...), ','), own...)
+	return joined(declarations, s.Format.Declaration(s.answer))
 }
 
 // readAnswer checks the arguments of a call that is the answer.
@@ -73,26 +69,11 @@ func (s *state) answered(turn *chat.Turn, stop Stop, forced bool) (again bool, e
 	if limit := s.spent(); limit != "" {
 		s.limit = limit
 	}
-	s.hide()
-	return true, s.askForAnswer(turn, err)
-}
-
-// askForAnswer puts a text that is no answer behind the conversation, with what is wrong with it.
-func (s *state) askForAnswer(turn *chat.Turn, wrong error) error {
-	echo, err := turn.Echo(nil)
-	if s.Prompt {
-		echo, err = prompted.Turn(turn.Message, s.said)
-	}
-	if err != nil {
-		s.result.Stop = Failed
-		return &Error{Kind: Internal, Text: "the model's turn could not be put back", Err: err}
-	}
 	how := "Answer again with nothing but the JSON that is asked for."
 	if s.byTool {
 		how = "Call " + s.answer + " with the answer."
 	}
-	s.after = append(s.after, echo, chat.Message("user", wrong.Error()+"\n"+how))
-	return nil
+	return true, s.tell(turn, err.Error()+"\n"+how)
 }
 
 // lastAnswer ends the run with the answer that the last step called for.

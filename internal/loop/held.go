@@ -53,6 +53,9 @@ type conversation struct {
 	prefixes []string // of each message, the messages before it; one more for all of them
 }
 
+// all tells the whole conversation from others.
+func (c *conversation) all() string { return c.prefixes[len(c.messages)] }
+
 // clientMessages reads the client's messages, once.
 func (s *state) clientMessages() *conversation {
 	if s.client == nil {
@@ -243,7 +246,7 @@ func (s *state) holdTurn(ctx context.Context, turn *chat.Turn, all items, given 
 		}
 	}
 	mends := make([]chat.Mend, len(all.list))
-	held := heldTurn{Before: s.after, Prefix: s.clientMessages().prefixes[len(s.clientMessages().messages)]}
+	held := heldTurn{Before: s.after, Prefix: s.clientMessages().all()}
 	for i, it := range all.list {
 		mends[i] = chat.Mend{ID: it.id, Name: it.Name, Arguments: it.Echo}
 		r := heldResult{ID: it.id}
@@ -320,8 +323,7 @@ func (s *state) hold(messages []json.RawMessage) func(context.Context, string) {
 		if len(value) > maxHeld {
 			return
 		}
-		c := s.clientMessages()
-		if err := s.Turns.Put(ctx, s.answerKey(c.prefixes[len(c.messages)], answer), value, heldFor); err != nil {
+		if err := s.Turns.Put(ctx, s.answerKey(s.clientMessages().all(), answer), value, heldFor); err != nil {
 			s.Logger.Warn("turns could not be held", slog.String("run_id", s.Record.ID), slog.Any("err", err))
 		}
 	}

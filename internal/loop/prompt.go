@@ -47,11 +47,18 @@ func declarations(client json.RawMessage, ours []byte) []byte {
 	if len(list) < 2 || list[0] != '[' {
 		return ours
 	}
-	list = bytes.TrimSpace(list[1 : len(list)-1])
-	if len(list) == 0 || len(ours) == 0 {
-		return append(slices.Clip(list), ours...)
+	return joined(bytes.TrimSpace(list[1:len(list)-1]), ours)
+}
+
+// joined is two lists of declarations, each joined by commas, as one.
+func joined(a, b []byte) []byte {
+	switch {
+	case len(a) == 0:
+		return b
+	case len(b) == 0:
+		return a
 	}
-	return slices.Concat(list, []byte(","), ours)
+	return slices.Concat(a, []byte(","), b)
 }
 
 // promptChoice is tool_choice in words.
@@ -106,14 +113,7 @@ const noResults = "No tool has been called yet, so there is no result. Call the 
 func (s *state) reprove(turn *chat.Turn) (again bool, err error) {
 	s.reproved = true
 	turn.Text = s.lastText // what it made up is no text to end with
-	echo, err := prompted.Turn(turn.Message, s.said)
-	if err != nil {
-		s.result.Stop = Failed
-		return false, &Error{Kind: Internal, Text: "the model's turn could not be put back", Err: err}
-	}
-	s.hide()
-	s.after = append(s.after, echo, chat.Message("user", noResults))
-	return true, nil
+	return true, s.tell(turn, noResults)
 }
 
 // rememberText is remember for a model without native calls: the turn as it wrote it, and all results in one message.
@@ -126,8 +126,7 @@ func (s *state) rememberText(turn *chat.Turn, all items) error {
 	}
 	echo, err := prompted.Turn(turn.Message, strings.TrimPrefix(strings.Join(said, "\n"), "\n"))
 	if err != nil {
-		s.result.Stop = Failed
-		return &Error{Kind: Internal, Text: "the model's turn could not be put back", Err: err}
+		return s.notPutBack(err)
 	}
 	s.after = append(s.after, echo)
 	texts := make([]string, len(all.list))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/prompted"
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/trace"
@@ -437,13 +438,32 @@ func (s *state) remember(turn *chat.Turn, all items) error {
 	}
 	echo, err := turn.Echo(mends)
 	if err != nil {
-		s.result.Stop = Failed
-		return &Error{Kind: Internal, Text: "the model's turn could not be put back", Err: err}
+		return s.notPutBack(err)
 	}
 	s.after = append(s.after, echo)
 	for _, it := range all.list {
 		s.addResult(resultAt{id: it.id, texts: []string{it.seen.Text}})
 	}
+	return nil
+}
+
+// notPutBack is the error of a run whose conversation can't go on.
+func (s *state) notPutBack(err error) error {
+	s.result.Stop = Failed
+	return &Error{Kind: Internal, Text: "the model's turn could not be put back", Err: err}
+}
+
+// tell puts a turn without calls behind the conversation, and what is wrong with it.
+func (s *state) tell(turn *chat.Turn, wrong string) error {
+	echo, err := turn.Echo(nil)
+	if s.Prompt {
+		echo, err = prompted.Turn(turn.Message, s.said)
+	}
+	if err != nil {
+		return s.notPutBack(err)
+	}
+	s.hide()
+	s.after = append(s.after, echo, chat.Message("user", wrong))
 	return nil
 }
 

@@ -130,19 +130,8 @@ func (r *Reader) bare(text string) (all []call, rest string) {
 		if next == "" || next[0] != '{' && (next[0] != '[' || all != nil) {
 			return all, rest
 		}
-		v, behind, err := value(next)
-		if err != nil {
-			return all, rest
-		}
-		var calls []call
-		for _, item := range items(v) {
-			c, ok := read(item, true)
-			if !ok {
-				return all, rest
-			}
-			calls = append(calls, c)
-		}
-		if !r.knows(calls) {
+		calls, behind, err := callsIn(next, true)
+		if err != nil || !r.knows(calls) {
 			return all, rest
 		}
 		all, rest = append(all, calls...), behind
@@ -179,7 +168,13 @@ func broken(body string) call {
 // strays are marks that are no part of an answer: small models repeat them around it.
 var strays = []string{responseOpen, responseClose, tagClose, "</tools>"}
 
-var withoutStrays = strings.NewReplacer(responseOpen, "", responseClose, "", tagClose, "", "</tools>", "")
+var withoutStrays = func() *strings.Replacer {
+	var pairs []string
+	for _, mark := range strays {
+		pairs = append(pairs, mark, "")
+	}
+	return strings.NewReplacer(pairs...)
+}()
 
 // Answer is a text without marks that are no part of an answer. Thoughts in front stay as they are.
 func Answer(text string) string {
@@ -201,3 +196,6 @@ func trimTokens(text string) string {
 		text = shorter
 	}
 }
+
+// trimEnd takes blanks and special tokens off the end of a turn.
+func trimEnd(text string) string { return strings.TrimRight(trimTokens(text), blanks) }

@@ -63,17 +63,6 @@ func formAt(text string) *form {
 // endTokens are special tokens that end a turn, which servers should have taken away.
 var endTokens = []string{"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|call|>", "<｜end▁of▁sentence｜>", "<|endoftext|>", "</s>"}
 
-// trimEnd takes blanks and special tokens off the end of a turn.
-func trimEnd(text string) string {
-	for was := ""; was != text; {
-		was, text = text, strings.TrimRight(text, blanks)
-		for _, t := range endTokens {
-			text = strings.TrimSuffix(text, t)
-		}
-	}
-	return text
-}
-
 // call is one call: its arguments are a JSON object, or a JSON string with what the model takes for one.
 type call struct {
 	name      string
@@ -309,42 +298,34 @@ func seed(text string) ([]call, string, error) {
 }
 
 // deepSeek reads calls that are each a name and JSON: behind a mark, or in a code fence.
-func deepSeek(text string) (all []call, rest string, err error) {
-	const begin, end, sep = "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁sep｜>"
-	for {
-		body, ok := strings.CutPrefix(strings.TrimLeft(text, blanks), begin)
-		if !ok {
-			return all, after(text, "<｜tool▁calls▁end｜>"), some(all, nil)
-		}
-		name, body, ok := strings.Cut(body, sep)
-		if !ok {
-			return nil, "", errNoCall
-		}
+func deepSeek(text string) ([]call, string, error) {
+	return marked(text, "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>", func(text string) ([]call, string, error) {
+		name, body, _ := strings.Cut(text, "<｜tool▁sep｜>")
 		if head, fenced, ok := strings.Cut(body, "```json"); ok && name == "function" {
 			name, body = head, fenced
 		}
 		calls, rest, err := named(name, body)
-		if err != nil {
-			return nil, "", err
-		}
-		all, text = append(all, calls...), after(after(rest, "```"), end)
-	}
+		return calls, after(rest, "```"), err
+	})
 }
 
 // kimi reads calls whose names come as functions.NAME:NUMBER.
-func kimi(text string) (all []call, rest string, err error) {
-	const begin, end, sep = "<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"
+func kimi(text string) ([]call, string, error) {
+	return marked(text, "<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_calls_section_end|>", func(text string) ([]call, string, error) {
+		id, body, _ := strings.Cut(text, "<|tool_call_argument_begin|>")
+		name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(id), "functions."), ":")
+		return named(name, body)
+	})
+}
+
+// marked reads calls that each stand between begin and end, up to closing. one reads what follows begin.
+func marked(text, begin, end, closing string, one func(string) ([]call, string, error)) (all []call, rest string, err error) {
 	for {
 		body, ok := strings.CutPrefix(strings.TrimLeft(text, blanks), begin)
 		if !ok {
-			return all, after(text, "<|tool_calls_section_end|>"), some(all, nil)
+			return all, after(text, closing), some(all, nil)
 		}
-		id, body, ok := strings.Cut(body, sep)
-		if !ok {
-			return nil, "", errNoCall
-		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(id), "functions."), ":")
-		calls, rest, err := named(name, body)
+		calls, rest, err := one(body)
 		if err != nil {
 			return nil, "", err
 		}
@@ -375,26 +356,28 @@ func leading(text, sep string, strict bool) (calls []call, rest string, err erro
 		if text == "" || text[0] != '{' && (text[0] != '[' || len(calls) > 0) {
 			return calls, text, nil
 		}
-		v, rest, err := value(text)
+		some, rest, err := callsIn(text, strict)
 		if err != nil {
-			if strict && len(calls) > 0 { // what follows is no further call
-				return calls, text, nil
-			}
-			return nil, "", errors.Join(errNoCall, err)
-		}
-		var some []call
-		for _, item := range items(v) {
-			c, ok := read(item, strict)
-			if !ok {
-				if strict && len(calls) > 0 {
-					return calls, text, nil
-				}
-				return nil, "", errNoCall
-			}
-			some = append(some, c)
+			return nil, "", err
 		}
 		calls, text = append(calls, some...), rest
 	}
+}
+
+// callsIn reads the JSON value that text begins with as a call or a list of calls, and gives what follows it.
+func callsIn(text string, strict bool) (calls []call, rest string, err error) {
+	v, rest, err := value(text)
+	if err != nil {
+		return nil, "", errors.Join(errNoCall, err)
+	}
+	for _, item := range items(v) {
+		c, ok := read(item, strict)
+		if !ok {
+			return nil, "", errNoCall
+		}
+		calls = append(calls, c)
+	}
+	return calls, rest, nil
 }
 
 // value is the JSON value that text begins with, and what follows it. An object in braces that stand twice, as templates

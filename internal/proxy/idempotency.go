@@ -146,8 +146,8 @@ func (c *completion) digest() string {
 	return state.Key(parts...)
 }
 
-// toKeep is what stays of a reply, nil for nothing: one that says what waits for an approval, one that SDKs ask for again by themselves, of a client that left
-// before there was an answer, or too large. The same request is run again then.
+// toKeep is what stays of a reply, nil for nothing: one that says what waits for an approval, one that SDKs ask for again
+// by themselves, of a client that left before there was an answer, or too large. The same request is run again then.
 func (c *completion) toKeep(recorded *recorder, err error) *kept {
 	k := &kept{RunID: c.record.ID, Stop: c.record.Stop, Status: recorded.status, Header: map[string]string{}, body: recorded.body.Bytes()}
 	p := c.failure

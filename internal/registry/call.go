@@ -142,8 +142,8 @@ type Scope struct {
 	Tell         func(lines ...string)  // told what the tool sends; nil where nobody looks
 }
 
-// Run makes a prepared call where it is confirmed, a write under its key only where it has not been made before. Where ctx ends before the call
-// does, it returns ctx's cause; whatever else happens is an observation.
+// Run makes a prepared call where it is confirmed, a write under its key only where it has not been made before. Where
+// ctx ends before the call does, it returns ctx's cause; whatever else happens is an observation.
 func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
 	t := p.Tool
 	if seen, err := v.Confirm(ctx, &p, s); seen != nil || err != nil {

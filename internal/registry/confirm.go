@@ -108,7 +108,7 @@ func (v *View) Confirm(ctx context.Context, p *Prepared, s Scope) (*Observation,
 	if t.Effect == tool.Write && v.set.opts.Writes != nil {
 		by = idempotencyKey(s, call, t.Name) // made before under the same key it is not made again
 	}
-	fields := string(tool.EncodeJSON(v.caller))
+	fields := v.Identity()
 	var seen *Observation
 	var err error
 	if t.Confirm() == ConfirmUser {
