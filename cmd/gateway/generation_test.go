@@ -179,7 +179,7 @@ func say(ctx context.Context, client *http.Client, url string, stream bool) (str
 // Clients make runs and streams while the configuration is replaced again and again. None is refused or cut off, each is
 // served by one configuration from its beginning to its end, and nobody gets an older one than somebody had before.
 func TestReloadsUnderLoad(t *testing.T) {
-	const reloads = 50
+	const reloads, clients = 50, 8
 	up := httptest.NewServer(&teller{})
 	t.Cleanup(up.Close)
 	e := newEpochs(t, up.URL, reloads+1)
@@ -191,7 +191,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	done := make(chan struct{})
 	var mu sync.Mutex
 	seen := map[string]bool{}
-	for i := range 8 {
+	for i := range clients {
 		wg.Go(func() {
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()
@@ -225,14 +225,14 @@ func TestReloadsUnderLoad(t *testing.T) {
 		})
 	}
 	for n := 1; n <= reloads; n++ {
-		before := made.Load()
 		rename(t, e.file(), e.yaml(n))
 		await(t, "configuration in force", func() bool { return strings.Count(s.log.String(), `"configuration reloaded"`) >= n })
-		await(t, "further runs", func() bool { return made.Load() > before+4 || t.Failed() })
+		before := made.Load()
+		await(t, "a run that began with it", func() bool { return made.Load() > before+clients || t.Failed() })
 	}
 	close(done)
 	wg.Wait()
-	if last := fmt.Sprintf("g%d", reloads); !seen[last] || len(seen) < reloads/2 {
+	if !t.Failed() && len(seen) < reloads { // g0 may have had no time
 		t.Errorf("configurations that served: %v", slices.Sorted(maps.Keys(seen)))
 	}
 	t.Logf("%d runs by %d configurations", made.Load(), len(seen))
