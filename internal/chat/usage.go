@@ -71,14 +71,15 @@ func escapePath(key string) string {
 // Tokens are the counts of a usage object that budgets and metrics use.
 type Tokens struct{ Prompt, Completion, Cached, Total int64 }
 
-// ReadTokens reads the counts of a usage object; what is missing counts 0. Negative counts do too.
+// ReadTokens reads the counts of a usage object, of chat completions or with the names of the Responses API; what is
+// missing counts 0. Negative counts do too.
 func ReadTokens(usage json.RawMessage) Tokens {
 	v := gjson.ParseBytes(usage)
 	n := func(path string) int64 { return max(v.Get(path).Int(), 0) }
 	t := Tokens{
-		Prompt:     n("prompt_tokens"),
-		Completion: n("completion_tokens"),
-		Cached:     n("prompt_tokens_details.cached_tokens"),
+		Prompt:     max(n("prompt_tokens"), n("input_tokens")),
+		Completion: max(n("completion_tokens"), n("output_tokens")),
+		Cached:     max(n("prompt_tokens_details.cached_tokens"), n("input_tokens_details.cached_tokens")),
 		Total:      n("total_tokens"),
 	}
 	t.Total = max(t.Total, t.Prompt+t.Completion)

@@ -168,7 +168,7 @@ func TestAdmitNamesTheLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := first.Spend(t.Context(), 10); err != nil {
+			if err := first.Spend(t.Context(), Use{Tokens: 10}); err != nil {
 				t.Fatal(err)
 			}
 			_, err = l.Admit(t.Context(), "web", tt.config, tt.spends)
@@ -197,7 +197,7 @@ func TestARefusalTakesNothing(t *testing.T) {
 			t.Fatal("two at once")
 		}
 	}
-	if err := first.Spend(t.Context(), 60); err != nil {
+	if err := first.Spend(t.Context(), Use{Tokens: 60}); err != nil {
 		t.Fatal(err)
 	}
 	first.Leave()
@@ -223,7 +223,7 @@ func TestARefusalTakesNothing(t *testing.T) {
 func TestAKeyWithoutLimitsCountsNothing(t *testing.T) {
 	m := NewMemory(time.Now)
 	g, err := New(m).Admit(t.Context(), "web", Config{}, true)
-	if g != nil || err != nil || g.CountsTokens() || g.Spend(t.Context(), 5) != nil || len(m.full) > 0 {
+	if g != nil || err != nil || g.Counts() || g.Spend(t.Context(), Use{Tokens: 5}) != nil || len(m.full) > 0 {
 		t.Errorf("Admit() = %v, %v", g, err)
 	}
 	g.Leave()

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 )
@@ -33,11 +34,18 @@ type Memory struct {
 	mu     sync.Mutex
 	full   map[string]time.Time // by name of a rate: when all of it will be there again
 	places map[string]int64     // by name: how many are taken
+	days   map[string]day       // by name of a sum
+}
+
+// day is a sum of one day, by UTC.
+type day struct {
+	n   int64 // days since the epoch
+	sum int64
 }
 
 // NewMemory makes a Memory by a clock, which is time.Now but in tests.
 func NewMemory(now func() time.Time) *Memory {
-	return &Memory{now: now, full: map[string]time.Time{}, places: map[string]int64{}}
+	return &Memory{now: now, full: map[string]time.Time{}, places: map[string]int64{}, days: map[string]day{}}
 }
 
 // Take takes cost of a rate if so much is left; else it takes nothing. With cost 0 it takes nothing either and is OK
@@ -92,6 +100,35 @@ func (m *Memory) owe(name string, now time.Time, owed time.Duration) time.Durati
 	}
 	m.full[name] = now.Add(owed)
 	return owed
+}
+
+// Today adds to a sum that begins at 0 each day at midnight, by UTC, and gives what it is then and how long it is until
+// midnight.
+func (m *Memory) Today(_ context.Context, name string, add int64) (sum int64, left time.Duration, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n, left := dayOf(m.now())
+	d, there := m.days[name]
+	if d.n != n {
+		d = day{n: n}
+	}
+	if d.sum = min(d.sum+add, maxSum); add > 0 {
+		if !there && len(m.days) >= sweepAt {
+			maps.DeleteFunc(m.days, func(_ string, d day) bool { return d.n != n })
+		}
+		m.days[name] = d
+	}
+	return d.sum, left, nil
+}
+
+// maxSum bounds what a provider's absurd counts can add up to. It is exact as a floating point number too.
+const maxSum = 1 << 52
+
+// dayOf is the day of a time, and how long it is until the next one.
+func dayOf(now time.Time) (n int64, left time.Duration) {
+	const length = int64(24 * time.Hour / time.Second)
+	n = now.Unix() / length
+	return n, time.Unix((n+1)*length, 0).Sub(now)
 }
 
 // worth is how long cost takes to come back. It is never rounded up: perMinute times the worth of one fits in a minute.

@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/globs"
+	"github.com/toolgate/toolgate/internal/limit"
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/registry"
@@ -288,7 +289,7 @@ func (c *completion) ended(result *loop.Result, p *Error) {
 	if result != nil {
 		tokens = chat.ReadTokens(result.Usage)
 	}
-	c.spend(c.r, tokens.Total)
+	c.spend(c.r, limit.Use{Tokens: tokens.Total, Cost: c.record.Cost})
 	c.metrics.ended(c.model.Label, c.record.Stop, len(c.record.Steps), tokens, c.record.Cost)
 	c.opts.Store.Add(c.record)
 }
@@ -387,7 +388,7 @@ func (c *completion) pass() error {
 		return c.refuse(err, p)
 	}
 	defer resp.Body.Close()
-	defer c.metered(c.r, resp, c.req.Member("messages"))()
+	defer c.metered(c.r, resp, c.req.Member("messages"), c.model.Price)()
 	copyReply(c.w.Header(), resp.Header)
 	if !c.req.Stream {
 		c.record.Took = time.Since(c.record.Start)

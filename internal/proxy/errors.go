@@ -69,6 +69,7 @@ var (
 func problem(err error) *Error {
 	var known *Error
 	var over *limit.Refused
+	var uncounted *limit.Unavailable
 	var header *auth.BadHeader
 	var invalid *chat.Invalid
 	var run *loop.Error
@@ -77,7 +78,12 @@ func problem(err error) *Error {
 	case errors.As(err, &known):
 		return known
 	case errors.As(err, &over):
-		return &Error{Status: http.StatusTooManyRequests, Type: rateLimitError, Code: "rate_limit_exceeded", Message: over.Error(), RetryAfter: over.Retry}
+		return limitProblem(over)
+	case errors.As(err, &uncounted):
+		return &Error{
+			Status: http.StatusServiceUnavailable, Type: serverError, Code: "limits_unavailable", RetryAfter: time.Second, Err: err,
+			Message: "the gateway can't tell at present whether this key is within its limits; try again",
+		}
 	case errors.As(err, &header):
 		return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: header.Name, Message: header.Error()}
 	case errors.As(err, &invalid):
@@ -90,6 +96,16 @@ func problem(err error) *Error {
 	e := *errInternal
 	e.Err = err
 	return &e
+}
+
+// limitProblem is a refusal as OpenAI's API has it. What comes back tomorrow is a quota there, which SDKs do not ask for
+// again by themselves if they are told so.
+func limitProblem(e *limit.Refused) *Error {
+	p := &Error{Status: http.StatusTooManyRequests, Type: rateLimitError, Code: "rate_limit_exceeded", Message: e.Error(), RetryAfter: e.Retry}
+	if e.Limit == limit.CostPerDay {
+		p.Type, p.Code, p.NoRetry = "insufficient_quota", "insufficient_quota", true
+	}
+	return p
 }
 
 func runProblem(e *loop.Error) *Error {

@@ -40,7 +40,7 @@ func (i *requestInfo) toProvider(from http.Header, own bool) http.Header {
 	for name, values := range from {
 		switch {
 		case hopByHop[name], clientOnly[name], named[name], strings.HasPrefix(name, "X-Gateway-"):
-		case own && name == "Accept", (own || i.grant.CountsTokens()) && name == "Accept-Encoding":
+		case own && name == "Accept", (own || i.grant.Counts()) && name == "Accept-Encoding":
 		case i.site.Trust.Names(name):
 		default:
 			to[name] = values

@@ -100,10 +100,10 @@ func (w *limitedWriter) FlushError() error {
 // Flush is FlushError for who asks for an http.Flusher.
 func (w *limitedWriter) Flush() { _ = w.FlushError() } // the client may have left
 
-// spend pays for the tokens that a request has used. It does so too where the client has left.
-func (s *Server) spend(r *http.Request, tokens int64) {
+// spend pays for what a request has used. It does so too where the client has left.
+func (s *Server) spend(r *http.Request, u limit.Use) {
 	i := info(r)
-	if err := i.grant.Spend(context.WithoutCancel(r.Context()), tokens); err != nil {
-		s.log.Warn("tokens were not counted", slog.String("request_id", i.requestID), slog.String("key", i.keyName()), slog.Any("err", err))
+	if err := i.grant.Spend(context.WithoutCancel(r.Context()), u); err != nil {
+		s.log.Warn("what a request used was not counted", slog.String("request_id", i.requestID), slog.String("key", i.keyName()), slog.Any("err", err))
 	}
 }

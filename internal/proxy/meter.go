@@ -6,7 +6,9 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/limit"
 )
 
 // meter counts the tokens of a reply that is passed on unread. It keeps the last bytes, where the usage stands: in a
@@ -14,6 +16,7 @@ import (
 type meter struct {
 	io.ReadCloser
 	asked  []byte // the request's body; nil for no estimate
+	price  budget.Price
 	stream bool
 	seen   int64 // bytes, or of a stream events
 	tail   []byte
@@ -24,14 +27,14 @@ const maxTail = 8 << 10
 
 // metered puts a meter before a reply's body where its tokens count, and returns what pays for them at its end. asked
 // is the request's body, for an estimate where the reply says nothing; nil is for none.
-func (s *Server) metered(r *http.Request, resp *http.Response, asked []byte) (pay func()) {
+func (s *Server) metered(r *http.Request, resp *http.Response, asked []byte, price budget.Price) (pay func()) {
 	whole := isJSON(resp.Header.Get("Content-Type"))
-	if !info(r).grant.CountsTokens() || asked == nil && !whole {
+	if !info(r).grant.Counts() || asked == nil && !whole {
 		return func() {}
 	}
-	m := &meter{ReadCloser: resp.Body, asked: asked, stream: !whole}
+	m := &meter{ReadCloser: resp.Body, asked: asked, price: price, stream: !whole}
 	resp.Body = m
-	return func() { s.spend(r, m.tokens()) }
+	return func() { s.spend(r, m.use()) }
 }
 
 func (m *meter) Read(p []byte) (int, error) {
@@ -58,17 +61,18 @@ func (m *meter) see(b []byte) {
 	m.tail = append(m.tail, b...)
 }
 
-// tokens are those of the reply's usage. Where it has none, as a stream that was not asked for it, they are an estimate,
-// so that no client gets by without paying: an event is about a token, as are four bytes of text.
-func (m *meter) tokens() int64 {
-	if told := chat.ReadTokens(lastUsage(m.tail)).Total; told > 0 || m.asked == nil {
-		return told
+// use is what the reply's usage says. Where it has none, as a stream that was not asked for it, it is an estimate, so that
+// no client gets by without paying: an event is about a token, as are four bytes of text.
+func (m *meter) use() limit.Use {
+	t := chat.ReadTokens(lastUsage(m.tail))
+	if t.Total <= 0 && m.asked != nil {
+		t.Prompt, t.Completion = textSize(m.asked)/4, m.seen
+		if !m.stream {
+			t.Completion /= 4
+		}
+		t.Total = t.Prompt + t.Completion
 	}
-	n := textSize(m.asked) / 4
-	if m.stream {
-		return n + m.seen
-	}
-	return n + m.seen/4
+	return limit.Use{Tokens: t.Total, Cost: m.price.Cost(t.Prompt, t.Completion, t.Cached)}
 }
 
 // lastUsage is the last usage object in a piece of JSON, nil where there is none. In a text of the model's the quotes

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/registry"
@@ -125,7 +126,7 @@ func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
 	if m.Name == name {
 		return writeJSON(w, modelObject(name))
 	}
-	return s.forward(w, r, m.Routes, upstream.Pass{
+	return s.forward(w, r, m.Routes, budget.Price{}, upstream.Pass{
 		Method: http.MethodGet, Path: strings.TrimPrefix(r.URL.EscapedPath(), "/v1/"), Query: r.URL.RawQuery,
 		Header: i.toProvider(r.Header, false), ClientKey: bearer(r),
 	})

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -38,41 +39,42 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request) error {
 		Body:      body,
 		Once:      r.Method != http.MethodGet && r.Method != http.MethodHead && !pure[below] && first != "audio" && first != "images",
 	}
-	routes, err := s.routesFor(i, r, &p)
+	routes, price, err := s.routesFor(i, r, &p)
 	if err != nil {
 		return err
 	}
-	return s.forward(w, r, routes, p)
+	return s.forward(w, r, routes, price, p)
 }
 
-// routesFor finds where a request goes: with its model, where its body names one.
-func (s *Server) routesFor(i *requestInfo, r *http.Request, p *upstream.Pass) (*upstream.Routes, error) {
+// routesFor finds where a request goes, and what it costs: by its model, where its body names one.
+func (s *Server) routesFor(i *requestInfo, r *http.Request, p *upstream.Pass) (*upstream.Routes, budget.Price, error) {
+	var free budget.Price
 	if len(p.Body) > 0 && isJSON(r.Header.Get("Content-Type")) {
 		req, err := chat.ParseObject(p.Body)
 		if err != nil {
-			return nil, err
+			return nil, free, err
 		}
 		if req.Model != "" {
 			m, err := modelFor(i, req.Model)
 			if err != nil {
-				return nil, err
+				return nil, free, err
 			}
 			p.Request = req
-			return m.Routes, nil
+			return m.Routes, m.Price, nil
 		}
 	}
 	// A key that is limited to some models must not reach others by a request that hides its model, as forms do.
 	if !i.caller.Models.All() {
-		return nil, &Error{
+		return nil, free, &Error{
 			Status: http.StatusNotFound, Type: invalidRequest, Param: "model", Code: "model_not_found",
 			Message: "this key may use certain models only, and the request's model can't be told",
 		}
 	}
-	return i.site.Models.Other(), nil
+	return i.site.Models.Other(), free, nil
 }
 
 // forward makes the request and passes its reply on as it comes.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstream.Routes, p upstream.Pass) error {
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstream.Routes, price budget.Price, p upstream.Pass) error {
 	resp, err := routes.Pass(r.Context(), p)
 	var refused *upstream.Error
 	if errors.As(err, &refused) && (refused.Kind == upstream.Refused || refused.Kind == upstream.Busy) && refused.Body != nil {
@@ -86,7 +88,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstrea
 	if p.Path == "completions" || p.Path == "responses" { // what else there is costs by other measures than its text
 		asked = p.Body
 	}
-	defer s.metered(r, resp, asked)()
+	defer s.metered(r, resp, asked, price)()
 	copyReply(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	if err := copyBody(w, resp); err != nil {
