@@ -29,10 +29,13 @@ type reloader struct {
 }
 
 // startedWith is what the process keeps as it was at its start.
-type startedWith struct{ listen, adminListen, logFormat string }
+type startedWith struct {
+	listen, adminListen, logFormat string
+	state                          stateConfig
+}
 
 func startOf(c *checked) startedWith {
-	return startedWith{c.Server.Listen, c.Server.AdminListen, c.Log.Format}
+	return startedWith{c.Server.Listen, c.Server.AdminListen, c.Log.Format, c.State}
 }
 
 // pace is how fast things are done. Tests have their own.
@@ -172,7 +175,7 @@ func (r *reloader) use(ctx context.Context, f *config.File) error {
 	}
 	r.g.generation = next
 	r.g.level.Set(c.Log.level())
-	r.g.runs.Limit(c.Trace.Keep, time.Duration(c.Trace.TTL))
+	r.g.stores.runs.Limit(c.Trace.Keep, time.Duration(c.Trace.TTL))
 	r.shutdownGrace.Store(int64(c.Server.ShutdownGrace))
 	over := r.g.server.Use(next.site)
 	next.breakers.show(old.breakers)
@@ -189,6 +192,8 @@ func (g *gateway) warn() {
 	}
 }
 
+const nextStart = "a changed key takes effect at the next start"
+
 // warnFixed logs what the process keeps in spite of the configuration in force.
 func (r *reloader) warnFixed() {
 	first, now := r.first, startOf(r.g.config)
@@ -198,8 +203,11 @@ func (r *reloader) warnFixed() {
 		{"log.format", first.logFormat, now.logFormat},
 	} {
 		if key.first != key.now {
-			r.g.log.Warn("a changed key takes effect at the next start", slog.String("key", key.name))
+			r.g.log.Warn(nextStart, slog.String("key", key.name))
 		}
+	}
+	if first.state != now.state {
+		r.g.log.Warn(nextStart, slog.String("key", "state"))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -26,7 +25,6 @@ import (
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/tool/httptool"
 	"github.com/toolgate/toolgate/internal/tool/mcptool"
-	"github.com/toolgate/toolgate/internal/trace"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
 
@@ -68,7 +66,7 @@ func serve(ctx context.Context, from source, asked <-chan os.Signal) error {
 	if err != nil {
 		return err
 	}
-	g, err := newGateway(c)
+	g, err := newGatewayWith(c, wiring{shared: true})
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
@@ -80,6 +78,7 @@ func serve(ctx context.Context, from source, asked <-chan os.Signal) error {
 	}
 	g.warn()
 	g.start(ctx)
+	go g.stores.look(ctx, g.log) // ends within seconds
 	g.log.Info("listening", slog.String("address", l.Main.Addr().String()), slog.String("version", version), slog.Int("tools", len(g.tools.All())))
 	r := newReloader(g, from, f)
 	stop := r.start(ctx, asked)
@@ -114,7 +113,6 @@ type gateway struct {
 	transport *tellingTransport
 	stubs     *stubs // nil but for gateway test
 	stores    *stores
-	runs      *trace.Store
 	server    *proxy.Server
 	*generation
 }
@@ -130,24 +128,35 @@ type metrics struct {
 }
 
 // newGateway wires what a checked configuration asks for. It opens no connection.
-func newGateway(c *checked) (*gateway, error) { return newGatewayWith(c, nil) }
+func newGateway(c *checked) (*gateway, error) { return newGatewayWith(c, wiring{}) }
 
-// newGatewayWith is newGateway with stubs that may stand in for tools.
-func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
+// wiring is what differs between commands.
+type wiring struct {
+	stubs  *stubs // may stand in for tools; nil for none
+	shared bool   // what outlives a request is where the file says; without it in memory
+}
+
+// newGatewayWith is newGateway for a command that wants more than to look at the configuration.
+func newGatewayWith(c *checked, w wiring) (*gateway, error) {
 	g := &gateway{
-		stubs:     s,
+		stubs:     w.stubs,
 		level:     &slog.LevelVar{},
 		hidden:    newHidden(),
 		registry:  prometheus.NewRegistry(),
 		transport: &tellingTransport{Transport: httptool.NewTransport()},
-		runs:      trace.NewStore(c.Trace.Keep, time.Duration(c.Trace.TTL)),
 	}
 	g.level.Set(c.Log.level())
 	g.log = newLogger(c.Log, g.level, g.hidden)
-	g.stores = newStores(g.registry)
 	g.registerCommon()
 	g.metrics = newMetrics(g.registry)
 	var err error
+	if w.shared && c.State.Backend == backendRedis {
+		if g.stores, err = newRedisStores(c, g.registry, g.log, g.metrics.breakers.Changed); err != nil {
+			return nil, err
+		}
+	} else {
+		g.stores = newMemoryStores(c, g.registry)
+	}
 	if g.generation, err = g.newGeneration(c, nil); err != nil {
 		g.stores.close()
 		return nil, err
@@ -157,13 +166,14 @@ func newGatewayWith(c *checked, s *stubs) (*gateway, error) {
 		Logger:   g.log,
 		Metrics:  g.metrics.proxy,
 		Gatherer: g.registry,
-		Store:    g.runs,
+		Store:    g.stores.runs,
 		Version:  version,
 
 		Confirmations: g.stores.confirm,
 		OpenAPI:       toolgate.OpenAPI,
 		Turns:         g.stores.turns,
 		Replies:       g.stores.replies,
+		Limits:        g.stores.limits,
 	})
 	return g, nil
 }
@@ -188,6 +198,8 @@ func (n *generation) build(c *checked, g *gateway, old *generation) error {
 		OnBreaker:   n.breakers.changed,
 		Definitions: c.tools,
 		Writes:      g.stores.writes,
+		Results:     g.stores.results,
+		Fingerprint: c.print,
 
 		Confirmations: g.stores.confirm,
 	}

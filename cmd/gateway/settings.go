@@ -41,13 +41,8 @@ type settings struct {
 	Log         logConfig                          `yaml:"log" doc:"The log, on stderr."`
 }
 
-type stateConfig struct {
-	Backend string `yaml:"backend" enum:"memory,redis" later:"redis" doc:"memory or redis."`
-	URL     string `yaml:"url" later:"*" doc:"Address of Redis."`
-}
-
 type traceConfig struct {
-	Keep         int             `yaml:"keep" min:"0" doc:"Runs kept in memory."`
+	Keep         int             `yaml:"keep" min:"0" doc:"Runs kept: by each gateway in memory, by all together in Redis."`
 	TTL          config.Duration `yaml:"ttl" min:"1s" doc:"How long a run is kept."`
 	Content      bool            `yaml:"content" doc:"Keep arguments and results of tool calls too."`
 	OTLPEndpoint string          `yaml:"otlp_endpoint" later:"*" doc:"Where OpenTelemetry spans are sent."`
@@ -64,7 +59,7 @@ func (s *settings) SetDefaults() {
 	s.Streaming.SetDefaults()
 	s.ErrorFormat = "json"
 	s.Memory = "held"
-	s.State.Backend = "memory"
+	s.State.setDefaults()
 	s.Trace = traceConfig{Keep: 1000, TTL: config.Duration(time.Hour)}
 	s.Log = logConfig{Level: "info", Format: "json"}
 }
@@ -76,6 +71,7 @@ type checked struct {
 	databases *sqltool.Databases
 	limits    budget.Limits
 	secrets   []string
+	print     string // of all that tools are made from: two configurations with the same one have the same tools
 	warnings  config.Problems
 }
 
@@ -150,6 +146,7 @@ func check(f *config.File) (*checked, error) {
 	if c.Budget.AnswerReserve != nil && c.limits.Time > 0 && c.limits.Reserve >= c.limits.Time {
 		root.Get("budget").FailKey("answer_reserve", "want less than max_seconds (%s), of which it is a part", c.limits.Time)
 	}
+	c.print = f.Fingerprint("server", "auth", "state", "trace", "log")
 	c.warnings = f.Warnings()
 	if p := f.Problems(); len(p) > 0 {
 		return nil, usageError{p}

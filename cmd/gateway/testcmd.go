@@ -90,7 +90,7 @@ func runTrials(ctx context.Context, out io.Writer, c *checked, files []*trial.Fi
 
 // tryCase runs one case on a gateway of its own, so that no case sees another's breakers and caches.
 func tryCase(ctx context.Context, c *checked, t *trial.Case) ([]string, error) {
-	g, err := newGatewayWith(c, &stubs{byName: map[string]*trial.Stub{}})
+	g, err := newGatewayWith(c, wiring{stubs: &stubs{byName: map[string]*trial.Stub{}}})
 	if err != nil {
 		return nil, err
 	}

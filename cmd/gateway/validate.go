@@ -20,7 +20,7 @@ func validateCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	path := configFlag(cmd)
-	connect := cmd.Flags().Bool("connect", false, "try databases and MCP servers too; exit code 1 where one can't be reached")
+	connect := cmd.Flags().Bool("connect", false, "try databases, MCP servers and Redis too; exit code 1 where one can't be reached")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := loadSettings(*path)
 		if err != nil {
@@ -29,8 +29,8 @@ func validateCommand() *cobra.Command {
 		for _, w := range c.warnings {
 			fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
 		}
-		defer c.close()         //nolint:errcheck // nothing was opened, unless by connect, which tells
-		g, err := newGateway(c) // what only shows when it is made, such as a certificate that can't be read
+		defer c.close()                                   //nolint:errcheck // nothing was opened, unless by connect, which tells
+		g, err := newGatewayWith(c, wiring{shared: true}) // what only shows when it is made, such as a certificate that can't be read
 		if err != nil {
 			return usageError{err}
 		}
@@ -71,6 +71,13 @@ func connectAll(ctx context.Context, out io.Writer, c *checked, g *gateway) erro
 		tools, err := s.Connect(ctx)
 		tell(fmt.Sprintf("MCP server %s, %d tools", s.Name(), len(tools)), err)
 		cancel()
+	}
+	if g.stores.redis != nil {
+		warnings, err := g.stores.redis.Check(ctx)
+		tell("redis", err)
+		for _, w := range warnings {
+			fmt.Fprintln(out, "warning:", w)
+		}
 	}
 	return failed
 }

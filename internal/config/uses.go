@@ -2,8 +2,11 @@ package config
 
 import (
 	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 )
 
 // Sum tells whether what a file holds is still the same. The zero Sum is that of a file that can't be read.
@@ -41,4 +44,23 @@ func (f *File) use(path string, data []byte) {
 		sum = SumOf(data)
 	}
 	f.used[full] = sum
+}
+
+// Fingerprint is the same for configurations that say the same, but for what stands under some keys of the document. It
+// is of the values, and of the other files that it was made from.
+func (f *File) Fingerprint(leaveOut ...string) string {
+	h := sha256.New()
+	for _, key := range f.root.Keys() {
+		if !slices.Contains(leaveOut, key) {
+			_, _ = fmt.Fprintf(h, "%q:%s\n", key, f.root.Get(key).JSON()) // a hash takes everything
+		}
+	}
+	own, _ := filepath.Abs(f.name) // nothing has that name where there is no working folder
+	for _, path := range slices.Sorted(maps.Keys(f.used)) {
+		if path != own {
+			sum := f.used[path]
+			_, _ = h.Write(sum[:])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }

@@ -35,25 +35,28 @@ const (
 type Redis struct {
 	redis Exchanger
 	log   *slog.Logger
-	stop  context.CancelFunc
-	ended chan struct{}
 
-	mu   sync.Mutex
-	held map[string]string // tokens of the places that this process holds → their keys
+	mu     sync.Mutex
+	held   map[string]string // tokens of the places that this process holds → their keys
+	timer  *time.Timer       // of the next renewal
+	closed bool
 }
 
 // NewRedis makes a Redis. Close ends it.
 func NewRedis(r Exchanger, log *slog.Logger) *Redis {
-	ctx, stop := context.WithCancel(context.Background())
-	s := &Redis{redis: r, log: log, stop: stop, ended: make(chan struct{}), held: map[string]string{}}
-	go s.renew(ctx, placeRenew) // ends with Close
+	s := &Redis{redis: r, log: log, held: map[string]string{}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timer = time.AfterFunc(placeRenew, s.renew)
 	return s
 }
 
 // Close ends what the store does by itself.
 func (s *Redis) Close() {
-	s.stop()
-	<-s.ended
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.timer.Stop()
 }
 
 // takeScript is Take and Spend. Times are in microseconds: when the rate is full, a cost's worth, a minute, the most that
@@ -149,7 +152,7 @@ func (s *Redis) Enter(ctx context.Context, name string, most int64) (leave func(
 	s.mu.Lock()
 	s.held[token] = key
 	s.mu.Unlock()
-	return func() { s.leave(token, key) }, true, nil
+	return func() { s.leave(token, key) }, true, nil //nolint:contextcheck // it is left though the request be canceled
 }
 
 // leave gives a place back. Where Redis does not answer, it goes by its time.
@@ -170,19 +173,15 @@ for i = 2, #ARGV do redis.call('ZADD', KEYS[1], now + tonumber(ARGV[1]), ARGV[i]
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return {1}`)
 
-func (s *Redis) renew(ctx context.Context, every time.Duration) {
-	defer close(s.ended)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if err := s.renewAll(ctx); err != nil && ctx.Err() == nil {
-			s.log.Warn("places of the limit concurrent were not renewed", slog.Any("err", err))
-		}
+// renew renews all places, and does so again after a while.
+func (s *Redis) renew() {
+	if err := s.renewAll(context.Background()); err != nil {
+		s.log.Warn("places of the limit concurrent were not renewed", slog.Any("err", err))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.timer.Reset(placeRenew)
 	}
 }
 
@@ -213,7 +212,7 @@ func (s *Redis) forgetLeft(ctx context.Context, key string, tokens []any) {
 	var left []any
 	s.mu.Lock()
 	for _, token := range tokens {
-		if _, held := s.held[token.(string)]; !held { //nolint:errcheck,forcetypeassert // they are texts
+		if _, held := s.held[token.(string)]; !held { // they are texts
 			left = append(left, token)
 		}
 	}

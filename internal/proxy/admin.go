@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/pprof"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/trace"
 )
 
 var errNotReady = &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "not_ready", Message: "the gateway is shutting down"}
@@ -120,9 +122,12 @@ func describe(t *registry.Tool) toolInfo {
 // run shows the trace of one of the caller's runs.
 func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	i := info(r)
-	run, ok := s.opts.Store.Get(chi.URLParam(r, "id"), i.caller.Name)
-	if !ok {
+	run, err := s.opts.Store.Get(r.Context(), chi.URLParam(r, "id"), i.caller.Name)
+	switch {
+	case errors.Is(err, trace.ErrNotKept):
 		return &Error{Status: http.StatusNotFound, Type: invalidRequest, Code: "run_not_found", Message: "there is no such run, or it is no longer kept"}
+	case err != nil:
+		return stateProblem(err)
 	}
 	return writeJSON(w, run)
 }

@@ -55,7 +55,7 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) error {
 	if c := s.opts.Confirmations; c != nil {
 		waiting, err := c.Waiting(r.Context())
 		if err != nil {
-			return err
+			return stateProblem(err)
 		}
 		caller := info(r).caller
 		for _, a := range waiting {
@@ -96,7 +96,7 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, registry.ErrDecided):
 		return errDecided
 	case err != nil:
-		return err
+		return stateProblem(err)
 	}
 	s.log.LogAttrs(r.Context(), slog.LevelInfo, "approval", slog.String("request_id", i.requestID), slog.String("approval", a.ID),
 		slog.String("by", i.caller.Name), slog.Bool("approved", a.Approved()), slog.String("tool", a.Tool),

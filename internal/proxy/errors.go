@@ -98,6 +98,14 @@ func problem(err error) *Error {
 	return &e
 }
 
+// stateProblem is the failure to reach what processes share.
+func stateProblem(err error) *Error {
+	return &Error{
+		Status: http.StatusServiceUnavailable, Type: serverError, Code: "state_unavailable", RetryAfter: time.Second, Err: err,
+		Message: "the gateway can't reach at present what it keeps beyond a request; try again",
+	}
+}
+
 // limitProblem is a refusal as OpenAI's API has it. What comes back tomorrow is a quota there, which SDKs do not ask for
 // again by themselves if they are told so.
 func limitProblem(e *limit.Refused) *Error {

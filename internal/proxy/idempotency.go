@@ -26,8 +26,11 @@ const (
 	maxKey       = 255     // characters of an Idempotency-Key
 	maxReply     = 4 << 20 // bytes of a body that is kept
 	replyKept    = 24 * time.Hour
-	replyGrace   = 2 * writeTimeout // on top of the run's time, for a client that reads slowly; then its process is dead
-	storeTimeout = 5 * time.Second  // to keep a reply, though the client be gone
+	storeTimeout = 5 * time.Second // to keep a reply, though the client be gone
+
+	// Who answers says so again and again. Without a word for claimHeld its process is dead, and another may answer.
+	claimHeld  = 20 * time.Second
+	claimRenew = 5 * time.Second
 )
 
 // replies keeps the replies to requests with an Idempotency-Key.
@@ -95,7 +98,7 @@ func (c *completion) once(view *registry.View, limits budget.Limits) error {
 	}
 	ctx, cancel := context.WithDeadlineCause(c.r.Context(), c.record.Start.Add(limits.Time), errWaited)
 	defer cancel()
-	t := &taking{replies: c.replies, key: c.callersKey(key), request: c.digest(), lease: limits.Time + replyGrace}
+	t := &taking{replies: c.replies, key: c.callersKey(key), request: c.digest(), log: c.log}
 	there, err := t.take(ctx)
 	defer t.release()
 	switch {
@@ -204,10 +207,11 @@ type taking struct {
 	*replies
 	key     string
 	request string
-	lease   time.Duration
+	log     *slog.Logger
 
 	unlock func() // nil where it has no turn
 	claim  []byte // nil where it has none
+	hold   func() // ends the renewal of the claim
 }
 
 // take gives the reply that is there; without one the request may be answered. An equal request under way, here or in
@@ -228,12 +232,12 @@ func (t *taking) take(ctx context.Context) (*kept, error) {
 		if err != nil {
 			return nil, err
 		}
-		held, claimed, err := t.store.Claim(ctx, t.key, mine, t.lease)
+		held, claimed, err := t.store.Claim(ctx, t.key, mine, claimHeld)
 		switch {
 		case err != nil:
 			return nil, err
 		case claimed:
-			t.claim = mine
+			t.claim, t.hold = mine, t.renew(mine) //nolint:contextcheck // a client that leaves does not end its run
 			return nil, nil
 		}
 		if k, err := t.read(held); err != nil || k != nil {
@@ -242,6 +246,32 @@ func (t *taking) take(ctx context.Context) (*kept, error) {
 		if err := state.Pause(ctx, n); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// renew keeps a claim for as long as the request is answered, which is until stop is called. Where it can't, the claim
+// may end and an equal request be answered beside this one: what must not be done twice, the registry sees to.
+func (t *taking) renew(claim []byte) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { // ends with stop
+		defer close(ended)
+		tick := time.NewTicker(claimRenew)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := t.store.Swap(ctx, t.key, claim, claim, claimHeld); err != nil && ctx.Err() == nil {
+				t.log.Warn("the claim of a request under way was not renewed", slog.Any("err", err))
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
 	}
 }
 
@@ -263,6 +293,7 @@ func (t *taking) read(held []byte) (*kept, error) {
 func (t *taking) keep(ctx context.Context, k *kept) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	t.hold()
 	claim := t.claim
 	t.claim = nil
 	if k == nil {

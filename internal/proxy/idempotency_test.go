@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -377,7 +378,7 @@ func TestRepliesAreForgottenAfterADay(t *testing.T) {
 		defer store.Close()
 		all := &replies{store: store}
 		for i, want := range []bool{false, true, false} {
-			took := &taking{replies: all, key: "k", request: "digest", lease: time.Minute}
+			took := &taking{replies: all, key: "k", request: "digest", log: slog.New(slog.DiscardHandler)}
 			there, err := took.take(t.Context())
 			if err != nil || (there != nil) != want {
 				t.Errorf("request %d: %v, %v, want a reply: %v", i+1, there, err, want)
@@ -399,12 +400,41 @@ func TestAClaimWithoutAReplyIsGivenUp(t *testing.T) {
 	defer store.Close()
 	all := &replies{store: store}
 	for range 2 {
-		took := &taking{replies: all, key: "k", request: "digest", lease: time.Hour}
+		took := &taking{replies: all, key: "k", request: "digest", log: slog.New(slog.DiscardHandler)}
 		if there, err := took.take(t.Context()); there != nil || err != nil || took.claim == nil {
 			t.Errorf("take() = %v, %v, want a claim", there, err)
 		}
 		took.release()
 	}
+}
+
+// A claim holds for as long as its request is answered, and a while longer where its process died.
+func TestAClaimIsHeldWhileItsProcessLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := state.NewMemory(state.Limits{})
+		defer store.Close()
+		take := func() *taking { // of a process of its own: nothing but the store is shared
+			return &taking{replies: &replies{store: store}, key: "k", request: "digest", log: slog.New(slog.DiscardHandler)}
+		}
+		first := take()
+		if _, err := first.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wait, cancel := context.WithTimeout(t.Context(), 10*claimHeld)
+		defer cancel()
+		second := take()
+		if _, err := second.take(wait); err == nil {
+			t.Error("two answer one request")
+		}
+		second.release()
+		first.hold() // as the end of its process does
+		begin := time.Now()
+		third := take()
+		if there, err := third.take(t.Context()); there != nil || err != nil || time.Since(begin) > claimHeld+time.Second {
+			t.Errorf("take() = %v, %v after %s", there, err, time.Since(begin))
+		}
+		third.release()
+	})
 }
 
 // cutOnce is an address that leads to another one. Of the first connection it takes the request, and cuts it once a

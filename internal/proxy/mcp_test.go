@@ -87,7 +87,7 @@ pay: {description: Pay an amount., effect: write, parameters: {amount: number}, 
 		if got.IsError != tt.failed || !strings.Contains(text, tt.text) {
 			t.Errorf("%s: error %v, %s", tt.name, got.IsError, text)
 		}
-		if run, ok := f.store.Get(got.Meta["toolgate/run"].(string), "app"); !ok || len(run.Calls) != 1 {
+		if run, err := f.store.Get(t.Context(), got.Meta["toolgate/run"].(string), "app"); err != nil || len(run.Calls) != 1 {
 			t.Errorf("%s: no trace of it", tt.name)
 		}
 	}

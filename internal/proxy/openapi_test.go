@@ -196,7 +196,7 @@ func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
 		Streaming: file.Streaming, MaxBody: 4096, MaxInflight: 8, Mask: masker,
 	}, proxy.Options{
 		Logger: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(reg), Gatherer: reg,
-		Store: trace.NewStore(100, time.Hour), OpenAPI: toolgate.OpenAPI, Replies: kept, Confirmations: confirmations,
+		Store: trace.NewMemory(100, time.Hour), OpenAPI: toolgate.OpenAPI, Replies: kept, Confirmations: confirmations,
 	})
 }
 

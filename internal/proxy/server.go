@@ -53,7 +53,7 @@ type Options struct {
 	Logger   *slog.Logger
 	Metrics  *Metrics
 	Gatherer prometheus.Gatherer
-	Store    *trace.Store
+	Store    trace.Store
 	Turns    state.Store    // where turns are held for a client's next request; nil for nowhere
 	Replies  state.Store    // where replies to requests with an Idempotency-Key are kept; nil for nowhere
 	Limits   *limit.Limiter // of keys; without it they are counted in memory

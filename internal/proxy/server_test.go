@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 type fixture struct {
 	*Server
 	URL   string
-	store *trace.Store
+	store trace.Store
 	reg   *prometheus.Registry
 }
 
@@ -115,7 +115,7 @@ func newFixture(t *testing.T, c fixtureConfig, up, tools http.HandlerFunc) *fixt
 	for name, m := range table.All() {
 		list = append(list, models.New(name, &m, map[string]*upstream.Client{"up": client}, c.limits))
 	}
-	store := trace.NewStore(10, time.Hour)
+	store := trace.NewMemory(10, time.Hour)
 	s := New(&Site{
 		Keys: auth.NewKeys(&c.keys), Trust: newTrust(t, c.trust), Models: models.NewTable(list, upstream.NewRoutes(upstream.NewRoute(client, "", 0))), Tools: set,
 		Endpoints: endpoints, Streaming: c.stream, MaxBody: int64(c.server.MaxBody), MaxInflight: c.server.MaxInflight,

@@ -15,7 +15,8 @@ const maxCache = 64 << 20
 
 // cache keeps good results of reads for a while, and lets equal calls under way share one.
 type cache struct {
-	kept *otter.Cache[string, kept]
+	kept   *otter.Cache[string, kept]
+	shared *sharedResults // nil where no other process has any
 
 	mu      sync.Mutex
 	flights map[string]*flight
@@ -26,8 +27,8 @@ type kept struct {
 	ttl    time.Duration
 }
 
-func newCache() *cache {
-	return &cache{flights: map[string]*flight{}, kept: otter.Must(&otter.Options[string, kept]{
+func newCache(shared *sharedResults) *cache {
+	return &cache{shared: shared, flights: map[string]*flight{}, kept: otter.Must(&otter.Options[string, kept]{
 		MaximumWeight:    maxCache,
 		Weigher:          func(key string, v kept) uint32 { return uint32(min(len(key)+len(v.result.Text)+64, 1<<30)) },
 		ExpiryCalculator: otter.ExpiryCreatingFunc(func(e otter.Entry[string, kept]) time.Duration { return e.Value.ttl }),
@@ -73,10 +74,7 @@ func (c *cache) join(ctx context.Context, key string, ttl time.Duration, call fu
 	c.flights[key] = f
 	go func() { // ends with the call, which ends with own, which ends when the last one leaves
 		defer cancel()
-		f.result, f.err = call(own)
-		if f.err == nil {
-			c.kept.Set(key, kept{f.result, ttl})
-		}
+		f.result, f.err = c.fetch(own, key, ttl, call)
 		c.mu.Lock()
 		if c.flights[key] == f {
 			delete(c.flights, key)
@@ -85,6 +83,20 @@ func (c *cache) join(ctx context.Context, key string, ttl time.Duration, call fu
 		close(f.done)
 	}()
 	return f
+}
+
+// fetch is what another process has of a call, or the call; what it brings is kept.
+func (c *cache) fetch(ctx context.Context, key string, ttl time.Duration, call func(context.Context) (tool.Result, error)) (tool.Result, error) {
+	if result, left, ok := c.shared.get(ctx, key); ok {
+		c.kept.Set(key, kept{result, min(left, ttl)})
+		return result, nil
+	}
+	result, err := call(ctx)
+	if err == nil {
+		c.kept.Set(key, kept{result, ttl})
+		c.shared.put(ctx, key, result, ttl)
+	}
+	return result, err
 }
 
 // leave is for one who waits no longer. The last one ends the call and waits for its end.

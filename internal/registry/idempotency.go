@@ -29,6 +29,7 @@ const (
 	runKept      = time.Hour        // where the key is the run's own: nobody asks for it again once the run is over
 	writeGrace   = 10 * time.Second // on top of all attempts, after which a call without an outcome is given up for lost
 	storeTimeout = 5 * time.Second  // to keep an outcome, though the run be over
+	storeWait    = 3 * time.Second  // for a store that fails: one that is restarted is back by then
 )
 
 // written is what the store has under a call's key: that it is under way, or what came of it.
@@ -149,8 +150,13 @@ type entry struct {
 func (w *Writes) claim(ctx context.Context, e entry) (Observation, []byte, error) {
 	for n := 0; ; n++ {
 		now := time.Now()
-		mine := written{Owner: rand.Text(), Until: now.Add(e.lease).Round(0)}.encode()
-		held, claimed, err := w.store.Claim(ctx, e.key, mine, e.kept)
+		mine := written{Owner: rand.Text(), Until: now.Add(storeWait + e.lease).Round(0)}.encode()
+		var held []byte
+		var claimed bool
+		err := insist(ctx, func() (err error) { // with the same value: one whose answer was lost may be there
+			held, claimed, err = w.store.Claim(ctx, e.key, mine, e.kept)
+			return err
+		})
 		if err != nil || claimed {
 			return Observation{}, mine, err
 		}
@@ -186,15 +192,31 @@ func (w *Writes) claim(ctx context.Context, e entry) (Observation, []byte, error
 // settle puts what came of a call in the place of its claim; with nil it gives the claim up. A claim that is not there
 // any more had to make room, or somebody gave the call up for lost: a good result is known better then.
 func (w *Writes) settle(ctx context.Context, e entry, claim, value []byte, good bool) error {
-	swapped, err := w.store.Swap(ctx, e.key, claim, value, e.kept)
-	switch {
-	case err != nil || swapped || value == nil:
+	return insist(ctx, func() error {
+		swapped, err := w.store.Swap(ctx, e.key, claim, value, e.kept)
+		switch {
+		case err != nil || swapped || value == nil:
+			return err
+		case good:
+			return w.store.Put(ctx, e.key, value, e.kept)
+		}
+		_, _, err = w.store.Claim(ctx, e.key, value, e.kept)
 		return err
-	case good:
-		return w.store.Put(ctx, e.key, value, e.kept)
+	})
+}
+
+// insist does what a store is asked for again while that fails, for storeWait.
+func insist(ctx context.Context, do func() error) error {
+	end := time.Now().Add(storeWait)
+	for n := 0; ; n++ {
+		err := do()
+		if err == nil || time.Now().After(end) {
+			return err
+		}
+		if state.Pause(ctx, n) != nil {
+			return err
+		}
 	}
-	_, _, err = w.store.Claim(ctx, e.key, value, e.kept)
-	return err
 }
 
 // idempotencyKey tells one write call from every other, and is the same when it is made again. Who calls is part of it,

@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/retry"
 	"github.com/toolgate/toolgate/internal/schema"
+	"github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
@@ -171,6 +172,9 @@ type Options struct {
 	OnBreaker   func(string, breaker.State)
 	Definitions *Definitions
 	Writes      *Writes // what is known of write calls; nil makes each one whenever it is asked for
+	// Results are results of reads that other processes with the same Fingerprint have too; nil where there are none.
+	Results     state.Store
+	Fingerprint string // of all that the tools are made from
 	// Confirmations is what is known of calls that want one; without it they are not made.
 	Confirmations *Confirmations
 	// EnvOf, if it is not nil, is the Env of a tool in place of Env, and Wrap what is put around each tool; both are for
@@ -294,7 +298,7 @@ func (s *Set) newTool(def *definition) (*Tool, error) {
 	}
 	t.breaker = s.breakerOf(def)
 	if c.Cache > 0 && s.cache == nil {
-		s.cache = newCache()
+		s.cache = newCache(s.shared())
 	}
 	if c.Concurrency > 0 {
 		t.slots = semaphore.NewWeighted(int64(c.Concurrency))
@@ -317,6 +321,14 @@ func (s *Set) newTool(def *definition) (*Tool, error) {
 	t.parameters = def.schema.Hide(bound...).JSON()
 	t.declaration = declaration(t.Name, c.Description, t.parameters)
 	return t, nil
+}
+
+// shared are the results that other processes have too, nil for none.
+func (s *Set) shared() *sharedResults {
+	if s.opts.Results == nil {
+		return nil
+	}
+	return &sharedResults{s.opts.Results, s.opts.Fingerprint, s.opts.Logger}
 }
 
 // breakerOf is the tool's breaker: its own, or the one that it shares, which the first tool that has it sets.

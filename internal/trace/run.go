@@ -141,3 +141,24 @@ func (r *Run) MarshalJSON() ([]byte, error) {
 	}
 	return json.Marshal(v)
 }
+
+// UnmarshalJSON reads what MarshalJSON wrote, times to the millisecond.
+func (r *Run) UnmarshalJSON(b []byte) error {
+	var v view
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	*r = Run{
+		ID: v.ID, RequestID: v.RequestID, Caller: v.Caller, Model: v.Model, Stream: v.Stream, Start: v.Started, Took: ms(v.MS), Stop: v.Stop, Offered: v.Offered,
+		Usage: v.Usage, Cost: v.Cost, Error: v.Error, Shortened: v.Shortened, Lost: v.Lost, Approval: v.Approval, Notes: v.Notes,
+		Steps: make([]Step, len(v.Steps)), Calls: make([]Call, len(v.Calls)),
+	}
+	for i, s := range v.Steps {
+		r.Steps[i] = Step{s.Upstream, ms(s.StartMS), ms(s.MS), s.Finish, s.Prompt, s.Output, s.Error}
+	}
+	for i, c := range v.Calls {
+		r.Calls[i] = Call{c.Step, c.Tool, ms(c.StartMS), ms(c.MS), c.Outcome, c.Arguments, c.Result}
+	}
+	return nil
+}

@@ -1,12 +1,27 @@
 package trace
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 )
 
-// Store keeps the newest runs in memory, for use by many goroutines at once.
-type Store struct {
+// Store keeps runs that have ended, for use by many goroutines at once.
+type Store interface {
+	// Add takes in a run that has ended. It does not wait.
+	Add(r *Run)
+	// Get is the run with that id, if it is kept and was made by that caller; else the error is ErrNotKept.
+	Get(ctx context.Context, id, caller string) (*Run, error)
+	// Limit changes how many runs are kept and for how long.
+	Limit(keep int, ttl time.Duration)
+}
+
+// ErrNotKept is the error of a run that never was, is no longer kept, or is another caller's.
+var ErrNotKept = errors.New("no such run is kept")
+
+// Memory keeps the newest runs in the process.
+type Memory struct {
 	ttl  time.Duration
 	now  func() time.Time
 	mu   sync.Mutex
@@ -15,13 +30,13 @@ type Store struct {
 	byID map[string]*Run
 }
 
-// NewStore keeps up to keep runs, each for at most ttl. With keep 0 it keeps none.
-func NewStore(keep int, ttl time.Duration) *Store {
-	return &Store{ttl: ttl, now: time.Now, ring: make([]*Run, keep), byID: map[string]*Run{}}
+// NewMemory keeps up to keep runs, each for at most ttl. With keep 0 it keeps none.
+func NewMemory(keep int, ttl time.Duration) *Memory {
+	return &Memory{ttl: ttl, now: time.Now, ring: make([]*Run, keep), byID: map[string]*Run{}}
 }
 
 // Limit changes how many runs are kept and for how long. Of those that are there the newest stay.
-func (s *Store) Limit(keep int, ttl time.Duration) {
+func (s *Memory) Limit(keep int, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ttl = ttl
@@ -45,7 +60,7 @@ func (s *Store) Limit(keep int, ttl time.Duration) {
 }
 
 // Add takes in a run that has ended.
-func (s *Store) Add(r *Run) {
+func (s *Memory) Add(r *Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.ring) == 0 {
@@ -60,12 +75,12 @@ func (s *Store) Add(r *Run) {
 }
 
 // Get is the run with that id, if it is kept and was made by that caller.
-func (s *Store) Get(id, caller string) (*Run, bool) {
+func (s *Memory) Get(_ context.Context, id, caller string) (*Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.byID[id]
 	if r == nil || r.Caller != caller || s.now().Sub(r.Start) > s.ttl {
-		return nil, false
+		return nil, ErrNotKept
 	}
-	return r, true
+	return r, nil
 }

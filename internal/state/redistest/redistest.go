@@ -35,12 +35,14 @@ func Start(t testing.TB) *Server {
 		}
 		t.Skip("no Redis is installed: apt-get install redis-server")
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &Server{t: t, dir: t.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
-	l.Close()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
 	s.URL = fmt.Sprintf("redis://127.0.0.1:%d/0", s.port)
 	s.Start()
 	t.Cleanup(s.Kill)
@@ -54,8 +56,9 @@ func (s *Server) Start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	defer log.Close()
-	s.cmd = exec.Command("redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
+	defer log.Close()                                 //nolint:errcheck // the server has its own
+	s.cmd = exec.CommandContext(context.Background(), //nolint:gosec // a port and a folder of its own
+		"redis-server", "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir,
 		"--save", "", "--appendonly", "yes", "--appendfsync", "always")
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -63,7 +66,7 @@ func (s *Server) Start() {
 		s.t.Fatal(err)
 	}
 	c := s.Client()
-	defer c.Close()
+	defer c.Close()                                                                   //nolint:errcheck // all that it does is in vain
 	for end := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) { // nothing tells when it listens
 		err := c.Ping(context.Background()).Err()
 		if err == nil {

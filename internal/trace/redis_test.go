@@ -1,0 +1,106 @@
+package trace
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/toolgate/toolgate/internal/breaker"
+	"github.com/toolgate/toolgate/internal/state"
+	"github.com/toolgate/toolgate/internal/state/redistest"
+)
+
+func sharedRuns(t *testing.T, s *redistest.Server, keep int) *Redis {
+	t.Helper()
+	r, err := state.NewRedis(state.RedisOptions{
+		URL: s.URL, Prefix: "test:", Logger: slog.New(slog.DiscardHandler), Registry: prometheus.NewRegistry(), OnBreaker: func(string, breaker.State) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return NewRedis(r, keep, time.Hour, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+}
+
+func TestRunsOfSeveralProcesses(t *testing.T) {
+	s := redistest.Start(t)
+	one, two := sharedRuns(t, s, 2), sharedRuns(t, s, 2)
+	defer two.Close()
+	runs := []*Run{sample(1), sample(2), sample(0)}
+	for i, r := range runs {
+		r.Caller, r.Start = "web", time.Now().Add(time.Duration(i)*time.Second)
+		one.Add(r)
+	}
+	if _, err := one.Get(t.Context(), runs[2].ID, "web"); err != nil {
+		t.Errorf("a process does not find its own run at once: %v", err)
+	}
+	one.Close() // sends what waits
+	for i, want := range []bool{false, true, true} {
+		got, err := two.Get(t.Context(), runs[i].ID, "web")
+		if (err == nil) != want {
+			t.Errorf("run %d of 3 where 2 are kept: %v", i, err)
+		}
+		if want {
+			a, _ := json.Marshal(got)
+			b, _ := json.Marshal(runs[i])
+			if diff := cmp.Diff(string(b), string(a)); diff != "" {
+				t.Error(diff)
+			}
+		}
+	}
+	if _, err := two.Get(t.Context(), runs[2].ID, "app"); !errors.Is(err, ErrNotKept) {
+		t.Errorf("another caller: %v", err)
+	}
+	keys, err := s.Client().Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) != 3 {
+		t.Errorf("keys: %v, %v", keys, err)
+	}
+	for _, key := range keys {
+		if ttl := s.Client().TTL(t.Context(), key).Val(); ttl <= 0 || ttl > time.Hour {
+			t.Errorf("%s is kept for %s", key, ttl)
+		}
+	}
+	s.Kill()
+	if _, err := two.Get(t.Context(), runs[2].ID, "web"); err == nil || errors.Is(err, ErrNotKept) {
+		t.Errorf("without Redis: %v, want that nobody knows", err)
+	}
+}
+
+// While Redis hangs, nobody waits for it, and what it did not get is counted.
+func TestRunsDoNotWaitForRedis(t *testing.T) {
+	s := redistest.Start(t)
+	runs := sharedRuns(t, s, 10)
+	s.Hang()
+	defer s.Resume()
+	begin := time.Now()
+	for range 2*maxQueue + 10 {
+		runs.Add(sample(0))
+	}
+	if took := time.Since(begin); took > 500*time.Millisecond {
+		t.Errorf("it took %s", took)
+	}
+	runs.Close()
+	if n := testutil.ToFloat64(runs.dropped); n < maxQueue {
+		t.Errorf("%v runs are counted as dropped", n)
+	}
+	runs.Add(sample(0)) // after the end
+}
+
+func TestARunThatIsTooLargeStaysHere(t *testing.T) {
+	runs := sharedRuns(t, redistest.Start(t), 10)
+	defer runs.Close()
+	r := sample(1)
+	r.Calls[0].Result = strings.Repeat("x", maxRun)
+	runs.put(context.Background(), r)
+	if n := testutil.ToFloat64(runs.dropped); n != 1 {
+		t.Errorf("%v runs are counted as dropped", n)
+	}
+}
