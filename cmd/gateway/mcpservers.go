@@ -31,7 +31,9 @@ type mcpServer struct {
 	prefix   string
 	fields   []string // of the caller, that it needs
 	personal bool     // it has a session for each identity
-	log      *slog.Logger
+	// untrusted says that its tools are, as long as the file does not say otherwise of one.
+	untrusted bool
+	log       *slog.Logger
 
 	// feed guards what follows. All servers of all generations have the same: what the file sets for a tool is decoded
 	// from nodes of the file, which are for one at a time.
@@ -56,7 +58,7 @@ func newMCPServers(c *checked, set *registry.Set, old *mcpServers, o mcptool.Opt
 		s := old.server(name)
 		if s == nil || s.entry != entry {
 			s = &mcpServer{
-				entry: entry, prefix: name + "__", fields: config.CallerFields(), log: o.Logger, feed: m.feed, users: map[*mcpServers]bool{},
+				entry: entry, prefix: name + "__", untrusted: config.Untrusted, fields: config.CallerFields(), log: o.Logger, feed: m.feed, users: map[*mcpServers]bool{},
 				personal: len(config.Forward) > 0 || len(config.CallerFields()) > 0,
 			}
 			if config.Prefix != nil {
@@ -110,7 +112,7 @@ func (m *mcpServers) offer(s *mcpServer) {
 		}
 		found = append(found, registry.Found{
 			Name: t.Name, ID: s.prefix + t.ID, Kind: "mcp", Description: t.Description, Schema: t.Schema, Effect: effect,
-			Idempotent: t.Idempotent, Set: t.Set, Tool: s.Caller(t), Breaker: "mcp:" + s.Name(), Fields: s.fields,
+			Idempotent: t.Idempotent, Untrusted: s.untrusted, Set: t.Set, Tool: s.Caller(t), Breaker: "mcp:" + s.Name(), Fields: s.fields,
 		})
 	}
 	m.set.Replace(s.Name(), found)

@@ -129,7 +129,9 @@ func check(f *config.File) (*checked, error) {
 	for name := range c.OpenAPI.All() {
 		c.tools.Add(openapi.Tools(name, c.OpenAPI.Node(name)), []tool.Kind{openapi.Kind}, nil)
 	}
+	strangers := false // among the tools that are found later
 	for _, s := range c.MCPServers.All() {
+		strangers = strangers || s.Strangers()
 		for name := range s.Tools.Set.All() {
 			registry.CheckOverrides(s.Tools.Set.Node(name))
 		}
@@ -141,7 +143,7 @@ func check(f *config.File) (*checked, error) {
 	c.tools.CheckSecrets(c.secrets)
 	if len(f.Problems()) == 0 {
 		c.tools.CheckTime(c.limits.Time)
-		c.tools.Advise(root)
+		c.tools.Advise(root, strangers)
 	}
 	if c.Budget.AnswerReserve != nil && c.limits.Time > 0 && c.limits.Reserve >= c.limits.Time {
 		root.Get("budget").FailKey("answer_reserve", "want less than max_seconds (%s), of which it is a part", c.limits.Time)

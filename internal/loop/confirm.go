@@ -31,7 +31,7 @@ func (c *conversation) said() registry.Said {
 // confirm asks for what a call needs before it is made, and refuses one that lacks it. Its error is the cause with which
 // ctx ended.
 func (s *state) confirm(ctx context.Context, it *item) error {
-	if it.Tool.Confirm() == registry.ConfirmNone {
+	if it.Tool.Confirm() == registry.ConfirmNone || it.Tool.ConfirmAfter() != "" && !s.tainted() {
 		return nil
 	}
 	seen, err := s.View.Confirm(ctx, &it.Prepared, s.scope(it, s.writes[it.Name+"\x00"+it.Canonical]+1))

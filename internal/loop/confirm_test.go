@@ -19,6 +19,10 @@ import (
 const guarded = `
 refund: {description: Refund., effect: write, confirm: user, fake: x, parameters: {n: {type: integer, optional: true}}}
 wire: {description: Wire., effect: write, confirm: approval, fake: x, parameters: {n: {type: integer, optional: true}}}
+page: {description: Page., untrusted: true, fake: x}
+paper: {description: Paper., untrusted: true, final: true, fake: x}
+send: {description: Send., effect: write, confirm: {by: approval, after: untrusted}, fake: x, parameters: {n: {type: integer, optional: true}}}
+mail: {description: Mail., effect: write, confirm: {by: user, after: untrusted}, fake: x, parameters: {n: {type: integer, optional: true}}}
 `
 
 // newGuarded is a talk with tools that want a confirmation.

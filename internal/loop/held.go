@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,12 +40,24 @@ type heldTurn struct {
 	Before  []json.RawMessage `json:"before"`  // messages of earlier steps
 	Turn    json.RawMessage   `json:"turn"`    // the whole assistant message
 	Results []heldResult      `json:"results"` // in the order of its calls
+	Tainted string            `json:"tainted"` // the untrusted tool that has answered, "" without
+}
+
+// heldAnswer is what was held of a run that ended with an answer.
+type heldAnswer struct {
+	Messages []json.RawMessage `json:"messages"` // before it
+	Tainted  string            `json:"tainted"`
 }
 
 // heldResult is the result of one call; Text is nil where the client gives it.
 type heldResult struct {
 	ID   string  `json:"id"`
 	Text *string `json:"text,omitempty"`
+}
+
+// encode leaves the messages as they are, to the byte: providers' prompt caches want them so.
+func (h heldAnswer) encode() []byte {
+	return slices.Concat([]byte(`{"tainted":`), chat.Quote(h.Tainted), []byte(`,"messages":`), chat.List(h.Messages), []byte("}"))
 }
 
 // conversation is the client's messages with what tells their beginnings apart.
@@ -145,20 +158,26 @@ func (s *state) restore(ctx context.Context) {
 				out = append(append(append(out, held.Before...), held.Turn), results...)
 				i += used
 				found++
+				s.inherit(held.Tainted)
 				continue
 			}
 			s.Record.Lost++
 		case s.Memory && !s.forgetful:
 			if held := s.heldAnswer(ctx, c, i); held != nil {
 				s.recalled++
-				out = append(out, held...)
+				out = append(out, held.Messages...)
 				found++
+				s.inherit(held.Tainted)
 			}
+			s.inheritAnswer(ctx, c, i)
+		default:
+			s.inheritAnswer(ctx, c, i)
 		}
 		out = append(out, json.RawMessage(m.Raw))
 	}
 	if s.Record.Lost > 0 {
 		s.Record.Notes = append(s.Record.Notes, fmt.Sprintf("%d turns of the client's history call tools, and nothing is held of what came before them", s.Record.Lost))
+		s.doubt("a part of the conversation is lost")
 	}
 	if found > 0 {
 		s.restored = chat.List(out)
@@ -246,7 +265,7 @@ func (s *state) holdTurn(ctx context.Context, turn *chat.Turn, all items, given 
 		}
 	}
 	mends := make([]chat.Mend, len(all.list))
-	held := heldTurn{Before: s.after, Prefix: s.clientMessages().all()}
+	held := heldTurn{Before: s.after, Prefix: s.clientMessages().all(), Tainted: s.Record.Tainted}
 	for i, it := range all.list {
 		mends[i] = chat.Mend{ID: it.id, Name: it.Name, Arguments: it.Echo}
 		r := heldResult{ID: it.id}
@@ -303,14 +322,14 @@ func (s *state) answerKey(prefix, text string) string {
 	return stores.Key("answer", s.Record.Caller, s.View.Identity(), prefix, strings.TrimSpace(text))
 }
 
-// heldAnswer is the messages before the answer that message i is, nil where none are held.
-func (s *state) heldAnswer(ctx context.Context, c *conversation, i int) []json.RawMessage {
+// heldAnswer is what is held of the answer that message i is, nil where nothing is.
+func (s *state) heldAnswer(ctx context.Context, c *conversation, i int) *heldAnswer {
 	value, ok, err := s.Turns.Get(ctx, s.answerKey(c.prefixes[i], chat.ContentText(c.messages[i].Get("content"))))
-	var messages []json.RawMessage
-	if err != nil || !ok || json.Unmarshal(value, &messages) != nil {
+	held := &heldAnswer{}
+	if err != nil || !ok || json.Unmarshal(value, held) != nil {
 		return nil
 	}
-	return messages
+	return held
 }
 
 // hold holds the run's turns for the next request, once the answer that the client gets is known.
@@ -319,7 +338,7 @@ func (s *state) hold(messages []json.RawMessage) func(context.Context, string) {
 		return nil
 	}
 	return func(ctx context.Context, answer string) {
-		value := chat.List(messages)
+		value := heldAnswer{messages, s.Record.Tainted}.encode()
 		if len(value) > maxHeld {
 			return
 		}

@@ -30,6 +30,7 @@ type talk struct {
 	store    stores.Store
 	caller   string
 	prompt   bool
+	forgets  bool   // memory is off
 	stream   Stream // nil for replies in one piece
 	messages []json.RawMessage
 }
@@ -45,7 +46,7 @@ func newTalk(t *testing.T, w *world) *talk {
 func (c *talk) send() (*Result, *Run, error) {
 	c.t.Helper()
 	r := c.prepare(budget.Default(), `{"model":"m",`+mine+`,"messages":`+string(chat.List(c.messages))+`}`)
-	r.Turns, r.Memory, r.Record.Caller, r.Prompt, r.Stream = c.store, true, c.caller, c.prompt, c.stream
+	r.Turns, r.Memory, r.Record.Caller, r.Prompt, r.Stream = c.store, !c.forgets, c.caller, c.prompt, c.stream
 	result, err := r.Do(c.t.Context())
 	if err == nil && result.Hold != nil {
 		result.Hold(c.t.Context(), content(result))

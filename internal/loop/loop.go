@@ -141,8 +141,8 @@ type Result struct {
 	RanTools bool
 	RanWrite bool
 	Approval string // id of what the newest call that was not made waits for; "" for nothing
-	// Hold holds the run's tool turns, once it is known how the answer reads to the client; nil where there is nothing
-	// to hold.
+	// Hold holds the run's tool turns and whether its answer is tainted, once it is known how the answer reads to the
+	// client; nil where there is nothing to hold.
 	Hold func(ctx context.Context, answer string)
 }
 
@@ -161,6 +161,7 @@ func (r *Run) Do(ctx context.Context) (*Result, error) {
 	s.restore(ctx)
 	r.Record.Offered = r.View.Len()
 	err := s.steps(ctx)
+	s.result.Hold = s.holding(s.result.Hold)
 	s.result.Usage = s.usage
 	r.Record.Usage, r.Record.Cost = s.usage, s.cost
 	r.Record.Stop = string(s.result.Stop)

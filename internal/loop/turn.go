@@ -231,6 +231,7 @@ func (s *state) execute(ctx context.Context, all items) (*item, error) {
 	// A write that has begun ends as it would have, though the client be gone: nobody could tell what became of it.
 	writes, cancelWrites := s.deadline(context.WithoutCancel(ctx))
 	defer cancelWrites()
+	defer func() { s.taint(all) }() // after all of the turn's calls, which were written before any result was there
 	for i := 0; i < len(all.list); {
 		batch := nextBatch(all.list[i:])
 		i += batch.skip
@@ -354,7 +355,7 @@ func (s *state) runOne(ctx context.Context, it *item, attempt int) {
 
 // scope is the run, for a call.
 func (s *state) scope(it *item, attempt int) registry.Scope {
-	scope := registry.Scope{RunID: s.Record.ID, Key: s.Key, CallID: it.id, Caller: s.Record.Caller, Attempt: attempt, Headers: s.Client, Conversation: s.conversation}
+	scope := registry.Scope{RunID: s.Record.ID, Key: s.Key, CallID: it.id, Caller: s.Record.Caller, Attempt: attempt, Headers: s.Client, Conversation: s.conversation, Tainted: s.tainted()}
 	if scope.Key == "" {
 		scope.Key = s.Record.ID
 	}

@@ -96,6 +96,8 @@ type toolInfo struct {
 	Effect      string          `json:"effect"`
 	Ending      string          `json:"ending,omitempty"`
 	Confirm     string          `json:"confirm"`
+	After       string          `json:"confirm_after,omitempty"`
+	Untrusted   bool            `json:"untrusted,omitempty"`
 	Breaker     string          `json:"breaker"`
 	Declaration json.RawMessage `json:"declaration"`
 }
@@ -116,7 +118,7 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
 }
 
 func describe(t *registry.Tool) toolInfo {
-	return toolInfo{t.Name, t.Kind, string(t.Effect), string(t.Ending), t.Confirm(), t.Breaker().String(), t.Declaration()}
+	return toolInfo{t.Name, t.Kind, string(t.Effect), string(t.Ending), t.Confirm(), t.ConfirmAfter(), t.Untrusted(), t.Breaker().String(), t.Declaration()}
 }
 
 // run shows the trace of one of the caller's runs.

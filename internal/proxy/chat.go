@@ -210,7 +210,9 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		var reply json.RawMessage
 		if reply, err = c.reply(all, result); err == nil {
 			c.ended(result, nil)
-			c.hold(c.r.Context(), result, gjson.GetBytes(reply, "choices.0.message.content").String())
+			for i, own := range all.results {
+				c.hold(c.r.Context(), own, gjson.GetBytes(reply, fmt.Sprintf("choices.%d.message.content", i)).String())
+			}
 			return c.send(result, reply)
 		}
 	}

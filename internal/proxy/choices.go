@@ -32,6 +32,7 @@ func (c *completion) newChoices(view *registry.View, limits budget.Limits, w *wi
 		run.Spent = spent
 		if w != nil {
 			st := w.choice(i)
+			st.holds = st.holds || c.opts.Turns != nil && view.Taints()
 			run.Stream = st
 			all.streams = append(all.streams, st)
 		}
@@ -97,6 +98,9 @@ func (all *choices) sum() *loop.Result {
 		record.Cost += own.Cost
 		record.Shortened += own.Shortened
 		record.Lost += own.Lost
+		if record.Tainted == "" {
+			record.Tainted = own.Tainted
+		}
 		record.Approval = withApproval(record.Approval, own.Approval)
 		if record.Stop == "" || record.Stop == string(loop.Completed) {
 			record.Stop = own.Stop

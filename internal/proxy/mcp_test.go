@@ -38,6 +38,7 @@ func TestToolsOverMCP(t *testing.T) {
 	var asked []string
 	f := newFixture(t, fixtureConfig{
 		tools: lookup + `
+send: {description: Send an amount., effect: write, confirm: {by: approval, after: untrusted}, http: {url: TOOLS/send}}
 pay: {description: Pay an amount., effect: write, parameters: {amount: number}, http: {url: TOOLS/pay, body: json}, errors: {409: {code: twice, message: paid already}}}`,
 		keys: auth.Config{Keys: []auth.KeyConfig{
 			{Name: "web", SHA256: sha("key-web"), Tools: &[]string{"lookup"}}, {Name: "app", SHA256: sha("key-app")},
@@ -66,7 +67,7 @@ pay: {description: Pay an amount., effect: write, parameters: {amount: number}, 
 	if got := list(web); got != "lookup" {
 		t.Errorf("tools of web = %s", got)
 	}
-	if got := list(app); got != "lookup pay" {
+	if got := list(app); got != "lookup pay send" {
 		t.Errorf("tools of app = %s", got)
 	}
 	for _, tt := range []struct {
@@ -77,6 +78,7 @@ pay: {description: Pay an amount., effect: write, parameters: {amount: number}, 
 	}{
 		{"a good call", "lookup", map[string]any{"id": "a1"}, false, `{"name":"Thing"}`},
 		{"arguments that do not fit", "lookup", map[string]any{}, true, "id: is required"},
+		{"a write that is confirmed after untrusted, as nobody knows what the caller has read", "send", nil, true, "confirmation_required"},
 		{"a failure in the tool's words", "pay", map[string]any{"amount": 5}, true, "paid already"},
 	} {
 		got, err := app.CallTool(ctx, &mcp.CallToolParams{Name: tt.tool, Arguments: tt.args})

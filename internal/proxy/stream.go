@@ -49,7 +49,7 @@ type stream struct {
 	role  bool   // has been sent
 	shown bool   // the client has seen text
 	gap   bool   // text was seen that is no part of what comes next
-	holds bool   // the run's turns are held for the client's next request
+	holds bool   // the run's turns, or what has tainted it, may be held for the client's next request
 	whole []byte // all text that the client has seen, where they are
 
 	direct   bool // nothing of this turn is held until it is long enough

@@ -14,9 +14,11 @@ import (
 )
 
 // Advise warns of tools that models use badly, however right their YAML is. Each piece of advice has a rule's name; a
-// comment `# toolgate: allow RULE` at the tool switches it off there, and at `tools` for the whole file.
-func (d *Definitions) Advise(root *config.Node) {
+// comment `# toolgate: allow RULE` at the tool switches it off there, and at `tools` for the whole file. strangers says
+// whether tools that are found later may be untrusted.
+func (d *Definitions) Advise(root *config.Node, strangers bool) {
 	a := adviser{root: root, tools: root.Get("tools")}
+	strangers = strangers || slices.ContainsFunc(d.list, func(def *definition) bool { return def.common.Untrusted })
 	for i, def := range d.list {
 		if def.at != a.tools { // found in another document, whose author is somebody else
 			continue
@@ -25,6 +27,9 @@ func (d *Definitions) Advise(root *config.Node) {
 			if text := rule.look(def); text != "" {
 				a.warn(def.spec.Name, rule.name, text)
 			}
+		}
+		if name, text := besideStrangers(def, strangers); name != "" {
+			a.warn(def.spec.Name, name, text)
 		}
 		for _, other := range d.list[:i] {
 			if alike(def, other) {
@@ -137,10 +142,22 @@ func actionEnum(d *definition) string {
 }
 
 func unguarded(d *definition) string {
-	if d.spec.Effect == tool.Write && !d.spec.Idempotent && d.common.Confirm == "none" && d.kind != "handoff" {
-		return "a write without idempotent or confirm may be done twice by a client that repeats its request"
+	if d.spec.Effect == tool.Write && !d.spec.Idempotent && (d.common.Confirm.By == ConfirmNone || d.common.Confirm.After != "") && d.kind != "handoff" {
+		return "a write without idempotent or a confirm of each call may be done twice by a client that repeats its request"
 	}
 	return ""
+}
+
+// besideStrangers is what is wrong with a write where the file has untrusted tools, or with what it says of them where it
+// has none.
+func besideStrangers(d *definition, strangers bool) (rule, text string) {
+	switch c := d.common.Confirm; {
+	case strangers && d.spec.Effect == tool.Write && c.By == ConfirmNone && d.kind != "handoff":
+		return "untrusted-write", "a write without confirm beside untrusted tools: what a stranger wrote may make the model call it; want confirm: {by: approval, after: untrusted}"
+	case !strangers && c.After != "":
+		return "nothing-untrusted", "is confirmed after untrusted, and no tool is untrusted, so that it never is"
+	}
+	return "", ""
 }
 
 // alike says whether a model would confuse two tools.

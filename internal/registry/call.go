@@ -136,6 +136,7 @@ type Scope struct {
 
 	Said      Said // what the user has said so far; nothing outside of a conversation
 	Confirmed bool // by who makes the call: nobody is asked
+	Tainted   bool // an untrusted tool has answered in the conversation, which its model has read
 
 	Headers      map[string][]string    // of the client's request, for tools that forward some
 	Conversation func() json.RawMessage // the run's messages so far; nil outside of a run

@@ -29,7 +29,8 @@ type Config struct {
 	Cache        config.Duration        `yaml:"cache" doc:"How long a result of a read serves equal calls of the same caller."`
 	MaxOutput    int                    `yaml:"max_output" min:"1" doc:"Characters of a result; more is cut."`
 	Bind         config.Map[Binding]    `yaml:"bind" doc:"Arguments that the gateway fills, unseen by the model: caller.NAME or a 'text'."`
-	Confirm      string                 `yaml:"confirm" enum:"none,user,approval" doc:"Who confirms a call before it runs, each call once: user (the model asks, and calls again after the user's next message) or approval (somebody decides at /gateway/approvals)."`
+	Confirm      Confirm                `yaml:"confirm" doc:"Who confirms a call before it runs, each call once: user (the model asks, and calls again after the user's next message) or approval (somebody decides at /gateway/approvals). {by: approval, after: untrusted}: only once an untrusted tool has answered in the conversation."`
+	Untrusted    bool                   `yaml:"untrusted" doc:"What it returns may be written by strangers, such as pages and mails: tools that are confirmed after untrusted are so from then on."`
 	Errors       config.Map[ErrorEntry] `yaml:"errors" doc:"What the model reads of a failure, by status, class (4xx), timeout, unavailable, invalid_result, failed or default."`
 	ExposeErrors bool                   `yaml:"expose_errors" doc:"Development only: gives the model the masked text of an unexpected failure."`
 	Concurrency  int                    `yaml:"concurrency" min:"0" doc:"Calls at once over the whole gateway; 0 is no limit."`
@@ -41,9 +42,51 @@ type Config struct {
 func (c *Config) SetDefaults() {
 	c.Timeout = config.Duration(15 * time.Second)
 	c.MaxOutput = 16000
-	c.Confirm = "none"
+	c.Confirm.By = ConfirmNone
 	c.Coerce = true
 	c.Breaker.SetDefaults()
+}
+
+// Confirm is who confirms a call, and from when on.
+type Confirm struct {
+	By    string `yaml:"by" enum:"none,user,approval"`
+	After string `yaml:"after" enum:"untrusted"` // "" for always
+}
+
+// afterUntrusted is the After of what is confirmed only once an untrusted tool has answered.
+const afterUntrusted = "untrusted"
+
+// DecodeNode reads who confirms, or a mapping that says from when on too.
+func (c *Confirm) DecodeNode(n *config.Node) {
+	switch text := n.Text(); {
+	case n.Kind() == config.Mapping:
+		n.Decode(c)
+	case text == ConfirmNone, text == ConfirmUser, text == ConfirmApproval:
+		*c = Confirm{By: text}
+	default:
+		n.Fail("want none, user, approval, or a mapping such as {by: approval, after: untrusted}")
+	}
+}
+
+// Check reports what can't go together.
+func (c *Confirm) Check(n *config.Node) {
+	if c.After != "" && c.By == ConfirmNone {
+		n.Fail("after says when somebody confirms, and nobody does: want by: user or by: approval")
+	}
+}
+
+// ConfigSchema is the JSON Schema of both forms.
+func (Confirm) ConfigSchema() any {
+	by := []string{ConfirmNone, ConfirmUser, ConfirmApproval}
+	return map[string]any{"anyOf": []any{
+		map[string]any{"enum": by},
+		map[string]any{
+			"type":                 "object",
+			"properties":           map[string]any{"by": map[string]any{"enum": by}, "after": map[string]any{"enum": []string{afterUntrusted}}},
+			"required":             []string{"by"},
+			"additionalProperties": false,
+		},
+	}}
 }
 
 // Binding is the source of one bound argument.

@@ -95,7 +95,7 @@ const tries = 20
 // there is is used up by it. Where ctx ends before, it returns ctx's cause.
 func (v *View) Confirm(ctx context.Context, p *Prepared, s Scope) (*Observation, error) {
 	t := p.Tool
-	if t.Confirm() == ConfirmNone || p.confirmed || s.Confirmed {
+	if t.Confirm() == ConfirmNone || p.confirmed || s.Confirmed || !t.confirms(s) {
 		return nil, nil
 	}
 	shown := v.shown(t, p.args)
@@ -145,6 +145,12 @@ func (v *View) Confirm(ctx context.Context, p *Prepared, s Scope) (*Observation,
 	}
 	p.confirmed = seen == nil
 	return seen, nil
+}
+
+// confirms says whether a call is to be confirmed as things stand. Outside of a run nobody knows what the caller has read,
+// so there it is.
+func (t *Tool) confirms(s Scope) bool {
+	return t.ConfirmAfter() == "" || s.Tainted || s.Conversation == nil
 }
 
 // unconfirmed is what the model reads of a call that is still to be confirmed: by the user or, with the id of an

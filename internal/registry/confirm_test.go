@@ -1,10 +1,12 @@
 package registry
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -312,6 +314,76 @@ func TestAConfirmedWriteIsMadeOnceUnderItsKey(t *testing.T) {
 		if want := []string{asked, "", "", asked}; !slices.Equal(codes, want) || x.made.Load()-before != 1 {
 			t.Errorf("%s: %d calls, which read %q, want one and %q", name, x.made.Load()-before, codes, want)
 		}
+	}
+}
+
+// What is confirmed after untrusted runs freely in a run that is not tainted. Outside of a run nobody knows.
+func TestConfirmedAfterUntrusted(t *testing.T) {
+	var log bytes.Buffer
+	made := 0
+	s := newSet(t, `send: {description: Send., effect: write, confirm: {by: approval, after: untrusted}, fake: x}`, func(context.Context, tool.Call) (tool.Result, error) {
+		made++
+		return tool.Result{Text: "done"}, nil
+	}, func(o *Options) {
+		o.Confirmations = NewConfirmations(newStore(t))
+		o.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+	})
+	within := func() json.RawMessage { return nil }
+	v := s.View(nil, nil)
+	if !v.Wary() || newDesk(t, newStore(t)).View(nil, nil).Wary() {
+		t.Error("only the view with such a tool is wary")
+	}
+	for _, tt := range []struct {
+		name  string
+		scope Scope
+		want  string
+	}{
+		{"in a run", Scope{Conversation: within}, ""},
+		{"in a run that is tainted", Scope{Conversation: within, Tainted: true}, asked},
+		{"outside of a run", Scope{}, asked},
+		{"confirmed by who makes the call", Scope{Tainted: true, Confirmed: true}, ""},
+	} {
+		made = 0
+		log.Reset()
+		o, err := v.Run(t.Context(), v.Prepare("send", nil), tt.scope)
+		if err != nil || string(o.Code) != tt.want || (made == 1) != (tt.want == "") {
+			t.Errorf("%s: reads %q, made %d times, %v", tt.name, o.Code, made, err)
+		}
+		for line := range strings.Lines(log.String()) {
+			if gjson.Get(line, "msg").Str == "write" && gjson.Get(line, "tainted").Bool() != tt.scope.Tainted {
+				t.Errorf("%s: the line for the audit is %s", tt.name, line)
+			}
+		}
+	}
+}
+
+// What a server as a whole is holds for its tools, as long as the file does not say otherwise of one.
+func TestToolsOfAnUntrustedServer(t *testing.T) {
+	whatever, err := schema.Parse(json.RawMessage(`{"type":"object"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		server bool
+		set    string
+		want   bool
+	}{
+		{false, "{}", false},
+		{true, "{}", true},
+		{true, "{timeout: 5s}", true},
+		{true, "{untrusted: false}", false},
+		{false, "{untrusted: true}", true},
+	} {
+		f := config.Parse("f.yaml", ".", []byte(tt.set), func(string) (string, bool) { return "", false })
+		s := newSet(t, "{}", fine)
+		s.Replace("x", []Found{{Name: "a", ID: "a", Kind: "mcp", Effect: tool.Read, Schema: whatever, Untrusted: tt.server, Set: f.Root(), Tool: call(fine), Breaker: "mcp:x"}})
+		if got := s.All()[0].Untrusted(); got != tt.want {
+			t.Errorf("server %v, set %s: untrusted %v", tt.server, tt.set, got)
+		}
+	}
+	f := config.Parse("f.yaml", ".", []byte("{effect: read, confirm: {by: user, after: untrusted}}"), func(string) (string, bool) { return "", false })
+	if CheckOverrides(f.Root()); f.Problems() == nil || !strings.Contains(f.Problems().Error(), "only a write is confirmed after untrusted") {
+		t.Errorf("problems = %v", f.Problems())
 	}
 }
 

@@ -74,7 +74,7 @@ func (v *View) write(ctx context.Context, t *Tool, call tool.Call, s Scope) (Obs
 	v.set.opts.Logger.LogAttrs(ctx, slog.LevelInfo, "write",
 		slog.String("run_id", s.RunID), slog.String("call_id", s.CallID), slog.String("caller", s.Caller), slog.String("tool", t.Name),
 		slog.String("arguments_sha256", hex.EncodeToString(sum[:])), slog.String("outcome", outcome),
-		slog.String("idempotency_key", call.IdempotencyKey), slog.Bool("replayed", replayed))
+		slog.String("idempotency_key", call.IdempotencyKey), slog.Bool("replayed", replayed), slog.Bool("tainted", s.Tainted))
 	return seen, err
 }
 

@@ -92,6 +92,14 @@ func TestReadRefuses(t *testing.T) {
 		{"a bound argument that is no parameter", "a: {description: A., parameters: {level: integer}, bind: {levl: caller.level}, fake: x}", `did you mean "level"?`},
 		{"a binding that is no source", "a: {description: A., parameters: {level: integer}, bind: {level: level}, fake: x}", "want caller.NAME"},
 		{"confirm by nobody that there is", "a: {description: A., confirm: boss, fake: x}", "user, approval"},
+		{"confirmed by nobody that is known", "a: {description: A., fake: x, confirm: boss}", "a.confirm: want none, user, approval, or a mapping such as {by: approval, after: untrusted}"},
+		{"confirmed by a list", "a: {description: A., fake: x, confirm: [user]}", "a.confirm: want none, user, approval, or a mapping"},
+		{"by nobody that is known", "a: {description: A., effect: write, fake: x, confirm: {by: users, after: untrusted}}", `a.confirm.by: want one of none, user, approval, got "users": did you mean "user"?`},
+		{"after what is unknown", "a: {description: A., effect: write, fake: x, confirm: {by: user, after: taint}}", `a.confirm.after: want one of untrusted, got "taint"`},
+		{"after untrusted by nobody", "a: {description: A., effect: write, fake: x, confirm: {after: untrusted}}", "a.confirm: after says when somebody confirms, and nobody does: want by: user or by: approval"},
+		{"a read that is confirmed after untrusted", "a: {description: A., fake: x, confirm: {by: user, after: untrusted}}", "a.confirm: only a write is confirmed after untrusted"},
+		{"a key of confirm that is unknown", "a: {description: A., effect: write, fake: x, confirm: {by: user, if: untrusted}}", `unknown key "if"`},
+		{"untrusted that is neither true nor false", "a: {description: A., fake: x, untrusted: maybe}", "a.untrusted: want true or false"},
 		{"cache of a write", "a: {description: A., effect: write, cache: 1m, fake: x}", "only a read can be cached"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -489,12 +497,16 @@ func TestAdvice(t *testing.T) {
 		{"a write of one free text", "save_order: {description: Saves the order of a customer., effect: write, idempotent: true, fake: x, parameters: {order: {type: string, description: D.}}}", "free-text"},
 		{"an action", "orders: {description: Does something with an order., fake: x, parameters: {action: {enum: [get, drop]}}}", "action-enum"},
 		{"an unguarded write", "save_order: {description: Saves the order of a customer., effect: write, fake: x}", "unguarded-write"},
+		{"a write beside strangers", "read_page: {description: Reads a page of the web., fake: x, untrusted: true}\nsave_order: {description: Saves the order of a customer., effect: write, idempotent: true, fake: x}", "untrusted-write"},
+		{"a write beside strangers that is confirmed", "read_page: {description: Reads a page of the web., fake: x, untrusted: true}\nsave_order: {description: Saves the order of a customer., effect: write, idempotent: true, confirm: {by: user, after: untrusted}, fake: x}", ""},
+		{"confirmed after nothing", "save_order: {description: Saves the order of a customer., effect: write, idempotent: true, confirm: {by: user, after: untrusted}, fake: x}", "nothing-untrusted"},
+		{"confirmed at times is no guard", "read_page: {description: Reads a page of the web., fake: x, untrusted: true}\nsave_order: {description: Saves the order of a customer., effect: write, confirm: {by: user, after: untrusted}, fake: x}", "unguarded-write"},
 		{"two that are alike", "lookup_order: {" + good + "}\nlookup_orders: {" + good + "}", "similar-tools"},
 		{"switched off", "# toolgate: allow short-description\nlookup_order: {description: Orders., fake: x}", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := config.Parse("tools.yaml", ".", []byte("tools:\n  "+strings.ReplaceAll(tt.yaml, "\n", "\n  ")), func(string) (string, bool) { return "", false })
-			Read(f.Root().Get("tools"), kindsOf(nil), nil).Advise(f.Root())
+			Read(f.Root().Get("tools"), kindsOf(nil), nil).Advise(f.Root(), false)
 			if p := f.Problems(); p != nil {
 				t.Fatal(p)
 			}
@@ -512,7 +524,7 @@ func TestAdviceOfManyTools(t *testing.T) {
 		yaml += fmt.Sprintf("  tool_of_kind_%d: {description: %q, fake: x}\n", i, strings.Repeat(string(rune('a'+i)), 4)+" is what this "+strings.Repeat(string(rune('b'+i)), 3)+" does")
 	}
 	f := config.Parse("tools.yaml", ".", []byte(yaml), func(string) (string, bool) { return "", false })
-	Read(f.Root().Get("tools"), kindsOf(nil), nil).Advise(f.Root())
+	Read(f.Root().Get("tools"), kindsOf(nil), nil).Advise(f.Root(), false)
 	if w := f.Warnings(); w == nil || !strings.Contains(w.Error(), "many-tools: 21 tools") {
 		t.Errorf("warnings = %v", w)
 	}

@@ -110,8 +110,13 @@ func readTool(name string, n *config.Node, kinds []tool.Kind, named map[string]j
 	if def.spec.Effect == tool.Write && def.common.Retry.Policy().Attempts > 1 && !def.common.Idempotent {
 		n.FailKey("retry", writeRetry)
 	}
+	if def.spec.Effect != tool.Write && def.common.Confirm.After != "" {
+		n.FailKey("confirm", readAfter)
+	}
 	return def
 }
+
+const readAfter = "only a write is confirmed after untrusted: what a read does with its arguments, no rule of the gateway's looks at"
 
 const cacheWrite = "only a read can be cached: a write that is not made is not done"
 
@@ -374,7 +379,13 @@ func (t *Tool) Breaker() breaker.State { return t.breaker.State() }
 func (t *Tool) Description() string { return t.config.Description }
 
 // Confirm is who confirms a call before it is made: ConfirmNone, ConfirmUser or ConfirmApproval.
-func (t *Tool) Confirm() string { return t.config.Confirm }
+func (t *Tool) Confirm() string { return t.config.Confirm.By }
+
+// ConfirmAfter is "untrusted" where that holds only once an untrusted tool has answered, "" where it always does.
+func (t *Tool) ConfirmAfter() string { return t.config.Confirm.After }
+
+// Untrusted says whether strangers may have written what the tool returns.
+func (t *Tool) Untrusted() bool { return t.config.Untrusted }
 
 // CallerFields are the fields of the caller without which the tool is not offered.
 func (t *Tool) CallerFields() []string { return t.callerFields }

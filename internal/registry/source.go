@@ -21,6 +21,7 @@ type Found struct {
 	Schema      *schema.Schema
 	Effect      tool.Effect
 	Idempotent  bool
+	Untrusted   bool         // as long as Set does not say otherwise
 	Set         *config.Node // keys of Config that the file sets for it; nil without
 	Tool        tool.Tool
 	Breaker     string   // shared by all tools of the source
@@ -58,6 +59,9 @@ func CheckOverrides(n *config.Node) {
 	if c.Retry.Policy().Attempts > 1 && c.Effect == string(tool.Write) && !c.Idempotent {
 		n.FailKey("retry", writeRetry)
 	}
+	if c.Confirm.After != "" && c.Effect == string(tool.Read) {
+		n.FailKey("confirm", readAfter)
+	}
 }
 
 // Replace puts the tools that a source has now in the place of those that it had. Requests under way keep what they
@@ -85,6 +89,7 @@ func (s *Set) foundTool(f Found) (*Tool, error) {
 	}
 	def := &definition{kind: f.Kind, config: f, schema: f.Schema}
 	def.common.SetDefaults()
+	def.common.Untrusted = f.Untrusted
 	if f.Set != nil {
 		f.Set.Decode(&def.common) // CheckOverrides has found no fault
 	}

@@ -17,6 +17,8 @@ type View struct {
 	list   []*Tool
 	byName map[string]*Tool
 	joined []byte // the declarations, joined by commas
+	wary   bool   // a tool of it is confirmed after untrusted
+	taints bool   // a tool of it is untrusted
 }
 
 // View is what a caller with those fields sees where all lists choose a tool. key, if it is not nil, tells caller and
@@ -53,6 +55,8 @@ func (s *Set) newView(caller map[string]any, has func(*Tool) bool, from []*Tool)
 		if has(t) {
 			v.list = append(v.list, t)
 			v.byName[t.Name] = t
+			v.wary = v.wary || t.ConfirmAfter() != ""
+			v.taints = v.taints || t.Untrusted()
 		}
 	}
 	v.joined = join(v.list)
@@ -87,6 +91,14 @@ func (v *View) Identity() string { return string(tool.EncodeJSON(v.caller)) }
 
 // Len is how many tools the view has.
 func (v *View) Len() int { return len(v.list) }
+
+// Wary says whether a tool of the view is confirmed only once an untrusted one has answered: what the conversation holds
+// from earlier requests then matters.
+func (v *View) Wary() bool { return v.wary }
+
+// Taints says whether what a run with the view answers may be tainted: a tool of it is untrusted, or it is wary of what
+// was said before.
+func (v *View) Taints() bool { return v.taints || v.wary }
 
 // Tools are the view's tools in the order in which they are attached.
 func (v *View) Tools() []*Tool { return v.list }

@@ -25,6 +25,7 @@ type Run struct {
 	Usage     json.RawMessage
 	Cost      float64
 	Shortened int    // tool results that were cut as the model's context was full
+	Tainted   string // the first untrusted tool whose answer is in the conversation; Unknown where that can't be told
 	Approval  string // id of what a call waits for; of several choices all, with commas
 	Lost      int    // turns of the client's history that call tools, of which nothing is held
 	Error     string // code of the error that the client got
@@ -58,6 +59,9 @@ const (
 	OK      = "ok"
 	Skipped = "skipped"
 )
+
+// Unknown is what Tainted is where nothing is held of what the conversation holds. No tool has such a name.
+const Unknown = "(unknown)"
 
 // NewRun begins the record of a run.
 func NewRun(start time.Time) *Run { return &Run{ID: "run_" + ulid.Make().String(), Start: start} }
@@ -101,6 +105,7 @@ type view struct {
 	Error      string          `json:"error,omitempty"`
 	Shortened  int             `json:"shortened,omitempty"`
 	Lost       int             `json:"lost,omitempty"`
+	Tainted    string          `json:"tainted,omitempty"`
 	Approval   string          `json:"approval,omitempty"`
 	Notes      []string        `json:"notes,omitempty"`
 }
@@ -130,7 +135,7 @@ func (r *Run) MarshalJSON() ([]byte, error) {
 	v := view{
 		ID: r.ID, RequestID: r.RequestID, Caller: r.Caller, Model: r.Model, Stream: r.Stream, Started: r.Start.UTC(),
 		MS: r.Took.Milliseconds(), UpstreamMS: r.UpstreamTime().Milliseconds(), Stop: r.Stop, Offered: r.Offered,
-		Usage: r.Usage, Cost: r.Cost, Error: r.Error, Shortened: r.Shortened, Lost: r.Lost, Approval: r.Approval, Notes: r.Notes,
+		Usage: r.Usage, Cost: r.Cost, Error: r.Error, Shortened: r.Shortened, Lost: r.Lost, Tainted: r.Tainted, Approval: r.Approval, Notes: r.Notes,
 		Steps: make([]stepView, len(r.Steps)), Calls: make([]callView, len(r.Calls)),
 	}
 	for i, s := range r.Steps {

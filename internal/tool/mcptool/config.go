@@ -25,6 +25,7 @@ type ServerConfig struct {
 	Prefix      *string            `yaml:"prefix" doc:"before the name of each tool; NAME__ by default"`
 	Tools       Choice             `yaml:"tools" doc:"which of its tools are offered, and how"`
 	Forward     []string           `yaml:"forward" doc:"headers of the client that go along to the server; who sends other values has a session of their own"`
+	Untrusted   bool               `yaml:"untrusted" doc:"what its tools return may be written by strangers; tools.set says otherwise of one"`
 	Required    bool               `yaml:"required" doc:"the gateway is not ready without this server"`
 	ListTimeout config.Duration    `yaml:"list_timeout" min:"1ms" doc:"time for the start of a session and for a list of its tools"`
 
@@ -44,6 +45,19 @@ type Wire string
 
 // SetDefaults sets what the file need not say.
 func (c *ServerConfig) SetDefaults() { c.ListTimeout = config.Duration(10 * time.Second) }
+
+// Strangers says whether what some of its tools return may be written by strangers.
+func (c *ServerConfig) Strangers() bool {
+	if c.Untrusted {
+		return true
+	}
+	for _, set := range c.Tools.Set.All() {
+		if n := set.Get("untrusted"); n.Kind() == config.Bool && strings.EqualFold(n.Text(), "true") {
+			return true
+		}
+	}
+	return false
+}
 
 // Command is a program, or a program and its arguments.
 type Command []string
