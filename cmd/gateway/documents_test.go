@@ -33,12 +33,39 @@ func TestWhatTheTableOfProvidersNamesIsThere(t *testing.T) {
 	}
 }
 
+// What the document on prompt injection promises is shown by tests and golden conversations that are there.
+func TestWhatIsPromisedOfPromptInjectionIsShown(t *testing.T) {
+	data, err := os.ReadFile("../../docs/prompt-injection.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(data), "| what is promised | shown by |")
+	tests := testsOfTheTree(t)
+	found := 0
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 {
+			continue
+		}
+		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1) {
+			found++
+			_, err := os.Stat(filepath.Join("testdata/conversations", m[1]+".txtar"))
+			if !tests[m[1]] && err != nil {
+				t.Errorf("there is neither a test nor a conversation %s", m[1])
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("%d are named", found)
+	}
+}
+
 // testsOfTheTree are the names of all Go tests.
 func testsOfTheTree(t *testing.T) map[string]bool {
 	t.Helper()
 	tests := map[string]bool{}
-	declared := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err := filepath.WalkDir("../../internal", func(path string, d fs.DirEntry, err error) error {
+	declared := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	walk := func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -47,9 +74,11 @@ func testsOfTheTree(t *testing.T) map[string]bool {
 			tests[string(m[1])] = true
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, root := range []string{"../../internal", "."} {
+		if err := filepath.WalkDir(root, walk); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return tests
 }

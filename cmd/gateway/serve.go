@@ -239,6 +239,7 @@ func (n *generation) newSite(c *checked, masker *mask.Masker) (*proxy.Site, erro
 		CORSOrigins:  c.Server.CORSOrigins,
 		TraceContent: c.Trace.Content,
 		Memory:       c.Memory == "held",
+		Guard:        c.Guard == "mark",
 		Mask:         masker,
 		Ready:        n.mcp.ready,
 		Introduce:    n.mcp.introduce(),

@@ -35,6 +35,7 @@ type settings struct {
 	Schemas     *config.Node                       `yaml:"schemas" doc:"JSON Schemas that parameters may refer to as #/schemas/NAME."`
 	ErrorFormat string                             `yaml:"error_format" enum:"json,text" doc:"How a failed call reads to the model."`
 	Memory      string                             `yaml:"memory" enum:"held,off" doc:"Whether tool turns that the client never saw are put back in its next request."`
+	Guard       string                             `yaml:"guard" enum:"off,mark" doc:"mark: results of tools stand between marks that no result can feign, and the model is told that they are data and no instructions."`
 	Auth        auth.Config                        `yaml:"auth" doc:"Who may call."`
 	State       stateConfig                        `yaml:"state" doc:"Where what outlives a request is kept."`
 	Trace       traceConfig                        `yaml:"trace" doc:"Records of runs."`
@@ -60,6 +61,7 @@ func (s *settings) SetDefaults() {
 	s.ErrorFormat = "json"
 	s.Memory = "held"
 	s.State.setDefaults()
+	s.Guard = "off"
 	s.Trace = traceConfig{Keep: 1000, TTL: config.Duration(time.Hour)}
 	s.Log = logConfig{Level: "info", Format: "json"}
 }

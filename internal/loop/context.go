@@ -23,8 +23,8 @@ func (s *state) relieve(ctx context.Context) bool {
 func (s *state) shorten() bool {
 	total := 0
 	for _, r := range s.results {
-		for _, text := range r.texts {
-			total += len(text)
+		for _, one := range r.results {
+			total += len(one.text)
 		}
 	}
 	left := total / 2    // bytes to be cut
@@ -32,25 +32,25 @@ func (s *state) shorten() bool {
 	count := 0
 	for i := range s.results {
 		r := &s.results[i]
-		texts := slices.Clone(r.texts)
+		results := slices.Clone(r.results)
 		cut := 0
-		for j, text := range texts {
+		for j, one := range results {
 			if left <= enough {
 				break
 			}
-			short := shortened(text, max(shortest, len(text)-left))
-			if len(short) >= len(text) {
+			short := shortened(one.text, max(shortest, len(one.text)-left))
+			if len(short) >= len(one.text) {
 				continue
 			}
-			left -= len(text) - len(short)
-			texts[j] = short
+			left -= len(one.text) - len(short)
+			results[j].text = short
 			cut++
 		}
 		if cut == 0 {
 			continue
 		}
 		count += cut
-		r.texts = texts
+		r.results = results
 		s.after[r.at] = r.message()
 	}
 	if count == 0 {

@@ -270,7 +270,8 @@ func (s *state) holdTurn(ctx context.Context, turn *chat.Turn, all items, given 
 		mends[i] = chat.Mend{ID: it.id, Name: it.Name, Arguments: it.Echo}
 		r := heldResult{ID: it.id}
 		if !it.client {
-			r.Text = &it.seen.Text
+			text := s.resultOf(it).marked()
+			r.Text = &text
 		}
 		held.Results = append(held.Results, r)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/guard"
 	"github.com/toolgate/toolgate/internal/prompted"
 	"github.com/toolgate/toolgate/internal/registry"
 	stores "github.com/toolgate/toolgate/internal/state"
@@ -70,6 +71,7 @@ type Run struct {
 	Client       upstream.Header // the client's as it came, for tools that forward some of it
 	ClientKey    string
 	Key          string           // the client's Idempotency-Key, else ""
+	Guard        *guard.Guard     // marks results of tools as data; nil leaves them as they are
 	Turns        stores.Store     // where turns are held for a client's next request; nil for nowhere
 	Memory       bool             // tool turns before an answer are held too
 	Record       *trace.Run       // filled as the run goes; its Start is that of the run's clock

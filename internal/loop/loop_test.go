@@ -19,6 +19,7 @@ import (
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/guard"
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/trace"
@@ -37,6 +38,7 @@ type world struct {
 	fields map[string]any // of the caller
 
 	confirm *registry.Confirmations
+	guard   *guard.Guard
 
 	mu   sync.Mutex
 	log  []string // what ran, in order
@@ -170,7 +172,7 @@ func (w *world) prepare(limits budget.Limits, body string) *Run {
 	}
 	return &Run{
 		Request: req, Model: w, View: set.View(nil, w.fields).Without(req.Declares), Limits: limits, Record: trace.NewRun(time.Now()), Logger: logger, Now: time.Now,
-		Price: budget.Price{Prompt: 1e6, Completion: 1e6}, // a token costs 1
+		Guard: w.guard, Price: budget.Price{Prompt: 1e6, Completion: 1e6}, // a token costs 1
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/guard"
 	"github.com/toolgate/toolgate/internal/prompted"
 )
 
@@ -129,11 +130,11 @@ func (s *state) rememberText(turn *chat.Turn, all items) error {
 		return s.notPutBack(err)
 	}
 	s.after = append(s.after, echo)
-	texts := make([]string, len(all.list))
+	results := make([]result, len(all.list))
 	for i, it := range all.list {
-		texts[i] = it.seen.Text
+		results[i] = s.resultOf(it)
 	}
-	s.addResult(resultAt{texts: texts})
+	s.addResult(resultAt{results: results})
 	return nil
 }
 
@@ -147,16 +148,38 @@ func (s *state) isUnreadable(c chat.Call) bool {
 
 // resultAt is the results of calls as one message of the conversation.
 type resultAt struct {
-	at    int      // in after
-	id    string   // of the call; "" where the results are text
-	texts []string // one, or of text all of a turn
+	at      int      // in after
+	id      string   // of the call; "" where the results are text
+	results []result // one, or of text all of a turn
 }
 
 func (r resultAt) message() json.RawMessage {
-	if r.id == "" {
-		return prompted.Results(r.texts...)
+	if r.id != "" {
+		return chat.ToolMessage(r.id, r.results[0].marked())
 	}
-	return chat.ToolMessage(r.id, r.texts[0])
+	texts := make([]string, len(r.results))
+	for i, one := range r.results {
+		texts[i] = one.marked()
+	}
+	return prompted.Results(texts...)
+}
+
+// result is what the model reads of a call.
+type result struct {
+	text string
+	mark guard.Mark // around it; it stays when the text is shortened
+}
+
+func (r result) marked() string { return r.mark.Around(r.text) }
+
+// resultOf is what the model reads of a call. What a call brought that was made is marked, be it good or not; what the
+// gateway says of one that was not made, it says itself.
+func (s *state) resultOf(it *item) result {
+	r := result{text: it.seen.Text}
+	if it.state == ran && !it.answer {
+		r.mark = s.Guard.Mark(it.id, r.text)
+	}
+	return r
 }
 
 // addResult puts results behind the conversation.

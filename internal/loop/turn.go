@@ -443,7 +443,7 @@ func (s *state) remember(turn *chat.Turn, all items) error {
 	}
 	s.after = append(s.after, echo)
 	for _, it := range all.list {
-		s.addResult(resultAt{id: it.id, texts: []string{it.seen.Text}})
+		s.addResult(resultAt{id: it.id, results: []result{s.resultOf(it)}})
 	}
 	return nil
 }

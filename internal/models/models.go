@@ -9,6 +9,7 @@ import (
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/globs"
+	"github.com/toolgate/toolgate/internal/guard"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
 
@@ -26,6 +27,7 @@ type Config struct {
 	ToolCalling  string                   `yaml:"tool_calling" enum:"native,prompt" doc:"native: tools go to the provider as such. prompt: for models without native calls, tools are described in the system message and calls are read from text."`
 	Structured   string                   `yaml:"structured" enum:"auto,native,tool" doc:"How response_format json_schema reaches the model. native: as it is. tool: as a tool whose call is the answer. auto: native, and tool where the provider refuses a schema beside tools."`
 	Memory       string                   `yaml:"memory" enum:"held,off" doc:"Overrides memory: whether tool turns that the client never saw are put back in its next request."`
+	Guard        string                   `yaml:"guard" enum:"off,mark" doc:"Overrides guard: whether results of tools are marked as data."`
 	Budget       budget.Config            `yaml:"budget" doc:"Overrides of the budget."`
 	Price        budget.Price             `yaml:"price" doc:"Per million tokens, for cost metrics and max_cost."`
 }
@@ -97,7 +99,9 @@ type Model struct {
 	Prompt       bool            // it has no native calls
 	Structured   string          // auto, native or tool
 	Memory       string          // held, off, or "" where the file's own word holds
+	Guard        string          // off, mark, or "" where the file's own word holds
 	Instructions json.RawMessage // a message; nil without
+	Guarded      json.RawMessage // the same with what the marks around results mean
 	Defaults     []chat.Pair
 	Limits       budget.Limits
 	Price        budget.Price
@@ -107,7 +111,7 @@ type Model struct {
 func New(name string, c *Config, upstreams map[string]*upstream.Client, limits budget.Limits) *Model {
 	m := &Model{
 		Name: name, Label: name, Limits: c.Budget.Over(limits), Price: c.Price,
-		Prompt: c.ToolCalling == "prompt", Structured: c.Structured, Memory: c.Memory,
+		Prompt: c.ToolCalling == "prompt", Structured: c.Structured, Memory: c.Memory, Guard: c.Guard,
 	}
 	if name == Any {
 		m.Label = "other"
@@ -115,8 +119,10 @@ func New(name string, c *Config, upstreams map[string]*upstream.Client, limits b
 	if c.Tools != nil {
 		m.Tools, _ = globs.Parse(*c.Tools) // Check has refused bad ones
 	}
+	m.Guarded = chat.SystemMessage(guard.Instruction)
 	if c.Instructions != "" {
 		m.Instructions = chat.SystemMessage(c.Instructions)
+		m.Guarded = chat.SystemMessage(c.Instructions + "\n\n" + guard.Instruction)
 	}
 	for key, v := range c.Defaults.All() {
 		m.Defaults = append(m.Defaults, chat.Pair{Name: key, Value: v.JSON()})

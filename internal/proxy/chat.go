@@ -234,7 +234,7 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 
 // newRun is a run of the request, to be recorded in record.
 func (c *completion) newRun(view *registry.View, limits budget.Limits, record *trace.Run) *loop.Run {
-	return &loop.Run{
+	run := &loop.Run{
 		Request:      c.req,
 		Model:        c.model.Routes,
 		View:         view,
@@ -256,6 +256,18 @@ func (c *completion) newRun(view *registry.View, limits budget.Limits, record *t
 		Logger:       c.log,
 		Now:          time.Now,
 	}
+	if c.guards() {
+		run.Guard, run.Instructions = c.guard, c.model.Guarded
+	}
+	return run
+}
+
+// guards says whether results of tools are marked as data.
+func (c *completion) guards() bool {
+	if g := c.model.Guard; g != "" {
+		return g == "mark"
+	}
+	return c.info.site.Guard
 }
 
 // remembers says whether tool turns that the client does not see are held for its next request.

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/guard"
 	"github.com/toolgate/toolgate/internal/limit"
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/mask"
@@ -39,6 +40,7 @@ type Site struct {
 	CORSOrigins  []string
 	TraceContent bool
 	Memory       bool // tool turns that a client never saw are put back in its next request
+	Guard        bool // results of tools are marked as data for models
 	MCP          bool // serve the tools at /mcp
 	Mask         *mask.Masker
 	Ready        func() error // nil once requests can be served; without it always
@@ -70,12 +72,13 @@ type Server struct {
 	metrics *Metrics
 	opts    Options
 	replies *replies
+	guard   *guard.Guard
 	down    atomic.Bool // shutting down
 }
 
 // New makes a server of a site.
 func New(site *Site, o Options) *Server {
-	s := &Server{log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}}
+	s := &Server{log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}, guard: guard.New()}
 	if s.opts.Limits == nil {
 		s.opts.Limits = limit.New(limit.NewMemory(time.Now))
 	}

@@ -116,7 +116,7 @@ func readTool(name string, n *config.Node, kinds []tool.Kind, named map[string]j
 	return def
 }
 
-const readAfter = "only a write is confirmed after untrusted: what a read does with its arguments, no rule of the gateway's looks at"
+const readAfter = "only a write is confirmed after untrusted: want confirm: user or confirm: approval, of each call, or effect: write"
 
 const cacheWrite = "only a read can be cached: a write that is not made is not done"
 
