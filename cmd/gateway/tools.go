@@ -178,6 +178,9 @@ func (g *gateway) call(cmd *cobra.Command, name, arguments string, fields map[st
 	start := time.Now()
 	scope := registry.Scope{RunID: "cli", Key: "cli-" + start.Format(time.RFC3339Nano), Attempt: 1, Confirmed: true}
 	if by := p.Tool.Confirm(); by != registry.ConfirmNone {
+		if after := p.Tool.ConfirmAfter(); after != "" {
+			by += " after " + after
+		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "note: in a run, %s waits for a confirmation (confirm: %s); called from here it does not\n", p.Name, by)
 	}
 	scope.Tell = func(lines ...string) { tellLines(cmd.ErrOrStderr(), g.site.Mask, lines) }
