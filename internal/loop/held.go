@@ -158,7 +158,7 @@ func (s *state) restore(ctx context.Context) {
 				out = append(append(append(out, held.Before...), held.Turn), results...)
 				i += used
 				found++
-				s.inherit(held.Tainted)
+				s.inherit(ctx, held.Tainted)
 				continue
 			}
 			s.Record.Lost++
@@ -167,7 +167,7 @@ func (s *state) restore(ctx context.Context) {
 				s.recalled++
 				out = append(out, held.Messages...)
 				found++
-				s.inherit(held.Tainted)
+				s.inherit(ctx, held.Tainted)
 			}
 			s.inheritAnswer(ctx, c, i)
 		default:
@@ -177,7 +177,7 @@ func (s *state) restore(ctx context.Context) {
 	}
 	if s.Record.Lost > 0 {
 		s.Record.Notes = append(s.Record.Notes, fmt.Sprintf("%d turns of the client's history call tools, and nothing is held of what came before them", s.Record.Lost))
-		s.doubt("a part of the conversation is lost")
+		s.doubt(ctx, "a part of the conversation is lost")
 	}
 	if found > 0 {
 		s.restored = chat.List(out)

@@ -45,11 +45,16 @@ func newTalk(t *testing.T, w *world) *talk {
 // send makes a request of the conversation as it stands.
 func (c *talk) send() (*Result, *Run, error) {
 	c.t.Helper()
+	return c.sendWithin(c.t.Context())
+}
+
+func (c *talk) sendWithin(ctx context.Context) (*Result, *Run, error) {
+	c.t.Helper()
 	r := c.prepare(budget.Default(), `{"model":"m",`+mine+`,"messages":`+string(chat.List(c.messages))+`}`)
 	r.Turns, r.Memory, r.Record.Caller, r.Prompt, r.Stream = c.store, !c.forgets, c.caller, c.prompt, c.stream
-	result, err := r.Do(c.t.Context())
+	result, err := r.Do(ctx)
 	if err == nil && result.Hold != nil {
-		result.Hold(c.t.Context(), content(result))
+		result.Hold(ctx, content(result))
 	}
 	return result, r, err
 }

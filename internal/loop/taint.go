@@ -14,19 +14,19 @@ import (
 )
 
 // A run is tainted once its model has read what an untrusted tool brought: from the next step on, as the calls of the same
-// turn were written before. What a later request of the conversation goes on with is tainted too: held turns have it with
-// them, and an answer has a mark of its own, which stands where no turns are held and where a client leaves out the oldest
-// messages.
+// turn were written before. What a later request of the conversation goes on with is tainted too. Held turns have it with
+// them. Where none are held, there are two marks: of the conversation, whatever answer follows it, as a client may have
+// stopped the answer half way; and of the answer, which stands where a client leaves out its oldest messages.
 
 // taint notes that an untrusted tool is among the calls of a turn that were made, failed ones too: what a failure says
 // may be the service's.
-func (s *state) taint(all items) {
+func (s *state) taint(ctx context.Context, all items) {
 	if s.tainted() {
 		return
 	}
 	for _, it := range all.list {
 		if it.state == ran && it.stop == nil && !it.answer && it.Tool.Untrusted() {
-			s.setTaint(it.Name, fmt.Sprintf("step %d: %s, which is untrusted, has answered", s.step, it.Name))
+			s.setTaint(ctx, it.Name, fmt.Sprintf("step %d: %s, which is untrusted, has answered", s.step, it.Name))
 			return
 		}
 	}
@@ -34,7 +34,7 @@ func (s *state) taint(all items) {
 
 func (s *state) tainted() bool { return s.Record.Tainted != "" }
 
-func (s *state) setTaint(by, note string) {
+func (s *state) setTaint(ctx context.Context, by, note string) {
 	if s.tainted() {
 		return
 	}
@@ -43,25 +43,38 @@ func (s *state) setTaint(by, note string) {
 		note += "; tools that are confirmed after untrusted are so from here on"
 	}
 	s.Record.Notes = append(s.Record.Notes, note)
+	if s.Turns != nil && s.Request.N <= 1 { // of several choices the others may be clean
+		c := s.clientMessages()
+		s.markTainted(ctx, s.conversationMark(c, len(c.messages)))
+	}
 }
 
 // inherit takes over the taint of a turn of an earlier request. by is "" where it has none.
-func (s *state) inherit(by string) {
-	if by != "" {
-		s.setTaint(by, "the conversation holds what "+by+", which is untrusted, has answered to an earlier request")
+func (s *state) inherit(ctx context.Context, by string) {
+	switch by {
+	case "":
+	case trace.Unknown:
+		s.doubt(ctx, "a part of the conversation was lost to an earlier request")
+	default:
+		s.setTaint(ctx, by, "the conversation holds what "+by+", which is untrusted, has answered to an earlier request")
 	}
 }
 
 // doubt is for a part of the conversation of which nothing is known: an untrusted tool may have answered in it.
-func (s *state) doubt(why string) {
+func (s *state) doubt(ctx context.Context, why string) {
 	if s.View.Wary() {
-		s.setTaint(trace.Unknown, why+", so that an untrusted tool may have answered in it")
+		s.setTaint(ctx, trace.Unknown, why+", so that an untrusted tool may have answered in it")
 	}
 }
 
-// markKey is where the taint of an answer is noted: by its text and by the user's message before it, which stay beside
+// conversationMark is where it is noted that what follows the messages before number i is tainted.
+func (s *state) conversationMark(c *conversation, i int) string {
+	return stores.Key("tainted conversation", s.Record.Caller, s.View.Identity(), c.prefixes[i])
+}
+
+// answerMark is where the taint of an answer is noted: by its text and by the user's message before it, which stay beside
 // each other however a client shortens its history.
-func (s *state) markKey(c *conversation, i int, answer string) string {
+func (s *state) answerMark(c *conversation, i int, answer string) string {
 	user := ""
 	for i--; i >= 0; i-- {
 		if m := c.messages[i]; m.Get("role").String() == "user" {
@@ -71,21 +84,33 @@ func (s *state) markKey(c *conversation, i int, answer string) string {
 			break
 		}
 	}
-	return stores.Key("tainted", s.Record.Caller, s.View.Identity(), user, strings.TrimSpace(answer))
+	return stores.Key("tainted answer", s.Record.Caller, s.View.Identity(), user, strings.TrimSpace(answer))
+}
+
+// markTainted notes the run's taint, though the client be gone: it may have read a part of the answer.
+func (s *state) markTainted(ctx context.Context, key string) {
+	if err := s.Turns.Put(context.WithoutCancel(ctx), key, []byte(s.Record.Tainted), heldFor); err != nil {
+		s.Logger.Warn("taint could not be held", slog.String("run_id", s.Record.ID), slog.Any("err", err))
+	}
 }
 
 // inheritAnswer takes over the taint of the answer that message i is.
 func (s *state) inheritAnswer(ctx context.Context, c *conversation, i int) {
-	if s.tainted() || !s.View.Wary() {
+	if !s.View.Wary() {
 		return
 	}
-	by, ok, err := s.Turns.Get(ctx, s.markKey(c, i, chat.ContentText(c.messages[i].Get("content"))))
-	switch {
-	case err != nil:
-		s.Logger.Warn("taint of an answer can't be read", slog.String("run_id", s.Record.ID), slog.Any("err", err))
-		s.doubt("what is known of an earlier answer can't be read")
-	case ok:
-		s.inherit(string(by))
+	for _, key := range []string{s.conversationMark(c, i), s.answerMark(c, i, chat.ContentText(c.messages[i].Get("content")))} {
+		if s.tainted() {
+			return
+		}
+		by, ok, err := s.Turns.Get(ctx, key)
+		switch {
+		case err != nil:
+			s.Logger.Warn("taint can't be read", slog.String("run_id", s.Record.ID), slog.Any("err", err))
+			s.doubt(ctx, "what is known of an earlier answer can't be read")
+		case ok:
+			s.inherit(ctx, string(by))
+		}
 	}
 }
 
@@ -96,9 +121,7 @@ func (s *state) holding(hold func(context.Context, string)) func(context.Context
 	}
 	return func(ctx context.Context, answer string) {
 		c := s.clientMessages()
-		if err := s.Turns.Put(ctx, s.markKey(c, len(c.messages), answer), []byte(s.Record.Tainted), heldFor); err != nil {
-			s.Logger.Warn("taint of an answer could not be held", slog.String("run_id", s.Record.ID), slog.Any("err", err))
-		}
+		s.markTainted(ctx, s.answerMark(c, len(c.messages), answer))
 		if hold != nil {
 			hold(ctx, answer)
 		}

@@ -15,6 +15,7 @@ import (
 	stores "github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/trace"
+	"github.com/toolgate/toolgate/internal/upstream"
 )
 
 // A page tells the model to send money, and the model obeys. Nothing is sent until somebody has approved it.
@@ -185,7 +186,24 @@ func TestATaintOutlivesItsRequest(t *testing.T) {
 			c.messages = append(c.messages, chat.ToolMessage(c.reads(c.turn(ClientTools))[0], "mine"))
 			c.store = emptyStore(c.t)
 		}, trace.Unknown},
-		{"where the mark of the answer had to make room", func(c *talk) {
+		{"where the client has cut the answer", func(c *talk) {
+			answer(c, "page {}")
+			c.messages[len(c.messages)-1] = chat.Message("assistant", "It says")
+		}, "page"},
+		{"where the client has left in the middle of the answer", func(c *talk) {
+			c.user("What does the page say?")
+			c.says("", "page {}")
+			ctx, leave := context.WithCancel(c.t.Context())
+			c.turns = append(c.turns, func(context.Context, upstream.Ask) (*chat.Turn, error) {
+				leave()
+				return nil, &upstream.Error{Kind: upstream.Canceled, Err: ctx.Err()}
+			})
+			if _, _, err := c.sendWithin(ctx); err == nil {
+				c.t.Fatal("the run goes on")
+			}
+			c.messages = append(c.messages, chat.Message("assistant", "It says"))
+		}, "page"},
+		{"where both marks had to make room", func(c *talk) {
 			c.store = markless{c.store}
 			answer(c, "page {}")
 		}, "page"},

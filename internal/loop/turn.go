@@ -231,7 +231,7 @@ func (s *state) execute(ctx context.Context, all items) (*item, error) {
 	// A write that has begun ends as it would have, though the client be gone: nobody could tell what became of it.
 	writes, cancelWrites := s.deadline(context.WithoutCancel(ctx))
 	defer cancelWrites()
-	defer func() { s.taint(all) }() // after all of the turn's calls, which were written before any result was there
+	defer func() { s.taint(ctx, all) }() // after all of the turn's calls, which were written before any result was there
 	for i := 0; i < len(all.list); {
 		batch := nextBatch(all.list[i:])
 		i += batch.skip
