@@ -456,6 +456,25 @@ func fetch(t *testing.T, front *httptest.Server, path, body string, header map[s
 	return resp, got
 }
 
+// The description allows no member that it does not know, and most runs have few of them.
+func TestTheDescriptionKnowsAllThatARunSays(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData(toolgate.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := trace.NewRun(time.Now())
+	run.RequestID, run.Caller, run.Model, run.Stop, run.Error = "req", "web", "m", "completed", "timeout"
+	run.Shortened, run.Lost, run.Approval, run.Tainted, run.Cost, run.Notes = 1, 1, "apr_1", trace.Unknown, 0.5, []string{"a note"}
+	run.Usage = json.RawMessage(`{"prompt_tokens":1,"completion_tokens":1,"total_tokens":2}`)
+	run.Steps = []trace.Step{{Upstream: "up", Finish: "stop", Prompt: 1, Output: 1, Error: "busy"}}
+	run.Calls = []trace.Call{{Step: 1, Name: "look", Outcome: trace.OK, Arguments: "{}", Result: "here"}}
+	text, err := json.Marshal(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fits(t, doc, "Run", text)
+}
+
 // conforms holds a reply against the response that the description has for its path, method and status.
 func conforms(t *testing.T, doc *openapi3.T, path string, resp *http.Response, body []byte) {
 	t.Helper()
