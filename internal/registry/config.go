@@ -77,12 +77,15 @@ func (c *Confirm) Check(n *config.Node) {
 
 // ConfigSchema is the JSON Schema of both forms.
 func (Confirm) ConfigSchema() any {
-	by := []string{ConfirmNone, ConfirmUser, ConfirmApproval}
+	one := func(of ...string) any { // or a text from the environment
+		return map[string]any{"type": "string", "anyOf": []any{map[string]any{"enum": of}, map[string]any{"pattern": `\$\{`}}}
+	}
+	by := one(ConfirmNone, ConfirmUser, ConfirmApproval)
 	return map[string]any{"anyOf": []any{
-		map[string]any{"enum": by},
+		by,
 		map[string]any{
 			"type":                 "object",
-			"properties":           map[string]any{"by": map[string]any{"enum": by}, "after": map[string]any{"enum": []string{afterUntrusted}}},
+			"properties":           map[string]any{"by": by, "after": one(afterUntrusted)},
 			"required":             []string{"by"},
 			"additionalProperties": false,
 		},
