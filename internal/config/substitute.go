@@ -100,7 +100,7 @@ func (b *builder) include(path string) (string, error) {
 		full = filepath.Join(b.dir, path)
 	}
 	data, err := readLimited(full, maxIncluded)
-	b.uses(full, data)
+	b.file.use(full, data)
 	if err != nil {
 		return "", fmt.Errorf("file %s can't be read: %s", path, reason(err))
 	}

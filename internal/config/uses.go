@@ -19,19 +19,12 @@ func SumOf(data []byte) Sum { return sha256.Sum256(data) }
 // each. One that could not be read is there too: the configuration may be good once it can.
 func (f *File) Uses() map[string]Sum { return maps.Clone(f.used) }
 
-// Uses notes that the file at path, relative to Dir, is a part of the configuration. data is what was read of it, nil
+// Uses notes that the file at path, as it was opened, is a part of the configuration. data is what was read of it, nil
 // where it can't be read.
 func (n *Node) Uses(path string, data []byte) {
 	if n != nil {
-		n.doc.uses(path, data)
+		n.doc.file.use(path, data)
 	}
-}
-
-func (d *document) uses(path string, data []byte) {
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(d.dir, path)
-	}
-	d.file.use(path, data)
 }
 
 func (f *File) use(path string, data []byte) {

@@ -18,7 +18,7 @@ func TestUsesAreTheFilesThatWereRead(t *testing.T) {
 		}
 	}
 	f := Load(main, noEnvironment)
-	f.Root().Uses("table.csv", []byte("k,v\n"))
+	f.Root().Uses(filepath.Join(dir, "table.csv"), []byte("k,v\n"))
 
 	want := map[string]Sum{
 		main:                            SumOf([]byte(yaml)),
@@ -28,6 +28,31 @@ func TestUsesAreTheFilesThatWereRead(t *testing.T) {
 		filepath.Join(dir, "table.csv"): SumOf([]byte("k,v\n")),
 	}
 	if diff := cmp.Diff(want, f.Uses()); diff != "" {
+		t.Errorf("Uses (-want +got):\n%s", diff)
+	}
+}
+
+// With -c conf/gateway.yaml a file that it names was noted as conf/conf/NAME, so that its changes were not seen.
+func TestUsesOfAFileInAFolderThatIsNamedRelatively(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("conf", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const yaml = "a: ${file:key}\n"
+	for path, text := range map[string]string{"conf/gateway.yaml": yaml, "conf/key": "secret\n"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]Sum{
+		filepath.Join(wd, "conf/gateway.yaml"): SumOf([]byte(yaml)),
+		filepath.Join(wd, "conf/key"):          SumOf([]byte("secret\n")),
+	}
+	if diff := cmp.Diff(want, Load("conf/gateway.yaml", noEnvironment).Uses()); diff != "" {
 		t.Errorf("Uses (-want +got):\n%s", diff)
 	}
 }
