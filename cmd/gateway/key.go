@@ -23,7 +23,7 @@ func keyCommand() *cobra.Command {
 			}
 			key := "tg-" + base64.RawURLEncoding.EncodeToString(secret)
 			sum := sha256.Sum256([]byte(key))
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "# the key, for the client; it is not stored anywhere:\n%s\n\n# for gateway.yaml, under auth.keys:\n- name: web\n  sha256: \"%s\"\n", key, hex.EncodeToString(sum[:]))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "# the key, for the client; it is not stored anywhere:\n%s\n\n# for gateway.yaml, under auth.keys, or for auth.keys_file:\n- name: web\n  sha256: \"%s\"\n", key, hex.EncodeToString(sum[:]))
 			return err
 		},
 	})

@@ -182,13 +182,13 @@ func (c *checked) checkModels(root *config.Node) {
 
 // unguarded says whether strangers would be served at an address without having meant it.
 func (c *checked) unguarded(listen string) bool {
-	return !proxy.Loopback(listen) && len(c.Auth.Keys) == 0 && !c.Auth.Open
+	return !proxy.Loopback(listen) && !c.Auth.Configured() && !c.Auth.Open
 }
 
 // checkListen refuses to serve strangers by accident.
 func (c *checked) checkListen(root *config.Node) {
 	if c.unguarded(c.Server.Listen) {
-		root.Get("server").FailKey("listen", "%s is reached from other machines and no auth is configured: add auth.keys (gateway key new prints one), or set auth.open: true", c.Server.Listen)
+		root.Get("server").FailKey("listen", "%s is reached from other machines and no auth is configured: add auth.keys (gateway key new prints one) or auth.keys_file, or set auth.open: true", c.Server.Listen)
 	}
 	if c.Server.AdminListen != "" && c.Server.AdminListen == c.Server.Listen {
 		root.Get("server").FailKey("admin_listen", "want another address than listen, or none")

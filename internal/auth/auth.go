@@ -5,10 +5,10 @@ package auth
 import (
 	"bytes"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
+	"slices"
+	"strings"
 
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/config"
@@ -35,6 +35,7 @@ type Caller struct {
 type Config struct {
 	Open           bool               `yaml:"open" doc:"No key is asked for."`
 	Keys           []KeyConfig        `yaml:"keys" doc:"The keys that clients may use."`
+	KeysFile       string             `yaml:"keys_file" doc:"A file with a list of further keys, each as in auth.keys; relative to this file. A change of it is a change of the configuration."`
 	JWT            *config.Node       `yaml:"jwt" later:"*" doc:"Tokens of an identity provider."`
 	TrustedHeaders config.Map[string] `yaml:"trusted_headers" doc:"Fields of the caller by headers that tell them, such as id: X-User-Id. They are believed of server.trusted_proxies alone, which must replace the client's own. A field that the key sets stays as the key has it; a key is asked for all the same."`
 }
@@ -83,54 +84,41 @@ func checkGlobs(n *config.Node, patterns *[]string) {
 	}
 }
 
-// Check reports keys that can't be told apart, and what would not hold.
+// Configured says whether the section names anybody who may call, though it may be nobody at the time: a keys file
+// that has been emptied lets nobody in, not everybody.
+func (c *Config) Configured() bool { return len(c.Keys) > 0 || c.KeysFile != "" }
+
+// Check reports keys that can't be told apart, and what would not hold. It adds the keys of KeysFile to Keys.
 func (c *Config) Check(n *config.Node) {
+	nodes := n.Get("keys").Items()
+	if c.KeysFile != "" {
+		file := n.Get("keys_file").Include()
+		more := []KeyConfig{}
+		if file == nil || file.Kind() == config.List {
+			file.Decode(&more)
+		} else {
+			file.Fail("want a list of keys, as under auth.keys; for none write []")
+		}
+		c.Keys, nodes = append(c.Keys, more...), append(slices.Clip(nodes), file.Items()...)
+		if len(c.Keys) == 0 && !c.Open {
+			n.Get("keys_file").Warn("there is no key in it: nobody can call")
+		}
+	}
 	names, sums := map[string]bool{}, map[string]bool{}
 	for i, k := range c.Keys {
-		at := n.Get("keys").Items()[i]
+		at, sum := nodes[i], strings.ToLower(k.SHA256)
 		if names[k.Name] && k.Name != "" {
 			at.FailKey("name", "another key has the name %q", k.Name)
 		}
-		if sums[k.SHA256] && k.SHA256 != "" {
+		if sums[sum] && sum != "" {
 			at.FailKey("sha256", "another key has the same sha256")
 		}
-		names[k.Name], sums[k.SHA256] = true, true
+		names[k.Name], sums[sum] = true, true
 		if c.Open && k.Limits != (limit.Config{}) {
 			at.Get("limits").Warn("auth.open is true: who leaves the key away has no limits")
 		}
 	}
 	checkHeaders(n.Get("trusted_headers"), c.TrustedHeaders)
-}
-
-// Keys knows the keys of a configuration. Immutable.
-type Keys struct {
-	open   bool
-	anyone *Caller
-	keys   []key
-}
-
-type key struct {
-	sum    [sha256.Size]byte
-	caller *Caller
-}
-
-// ErrUnknown is a token that is no known key.
-var ErrUnknown = errors.New("no such key")
-
-// NewKeys makes the keys of a checked configuration. Without any key nobody is asked for one.
-func NewKeys(c *Config) *Keys {
-	k := &Keys{open: c.Open || len(c.Keys) == 0, anyone: &Caller{Approves: true}}
-	for _, kc := range c.Keys {
-		caller := &Caller{Name: kc.Name, Fields: fields(kc.Caller), Budget: kc.Budget, Limits: kc.Limits, Approves: kc.Approve == nil || *kc.Approve}
-		caller.Models = parse(kc.Models)
-		caller.Tools = parse(kc.Tools)
-		entry := key{caller: caller}
-		if b, err := hex.DecodeString(kc.SHA256); err == nil {
-			copy(entry.sum[:], b)
-		}
-		k.keys = append(k.keys, entry)
-	}
-	return k
 }
 
 func parse(patterns *[]string) globs.List {
@@ -156,45 +144,4 @@ func fields(n *config.Node) map[string]any {
 		return map[string]any{}
 	}
 	return out
-}
-
-// Open says whether requests without a key are served.
-func (k *Keys) Open() bool { return k.open }
-
-// Names are the names of all keys, for metrics.
-func (k *Keys) Names() []string {
-	names := make([]string, len(k.keys))
-	for i, key := range k.keys {
-		names[i] = key.caller.Name
-	}
-	return names
-}
-
-// Named is the caller of the key with that name, nil where there is none.
-func (k *Keys) Named(name string) *Caller {
-	for _, key := range k.keys {
-		if key.caller.Name == name {
-			return key.caller
-		}
-	}
-	return nil
-}
-
-// Caller is who has the token. Its error is ErrUnknown. Every known key is compared, in constant time and by its hash,
-// so that the time taken says nothing about any key.
-func (k *Keys) Caller(token string) (*Caller, error) {
-	sum := sha256.Sum256([]byte(token))
-	var found *Caller
-	for i := range k.keys {
-		if subtle.ConstantTimeCompare(sum[:], k.keys[i].sum[:]) == 1 {
-			found = k.keys[i].caller
-		}
-	}
-	switch {
-	case found != nil:
-		return found, nil
-	case k.open:
-		return k.anyone, nil
-	}
-	return nil, ErrUnknown
 }

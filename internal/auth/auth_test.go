@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -85,12 +87,126 @@ func TestCheckRefuses(t *testing.T) {
 		{"two of a hash", "keys: [{name: a, sha256: " + sum + "}, {name: b, sha256: " + sum + "}]", "the same sha256"},
 		{"a bad glob", "keys: [{name: a, sha256: " + sum + ", tools: ['[x']}]", "no glob"},
 		{"a caller field that is a list", "keys: [{name: a, sha256: " + sum + ", caller: {x: [1]}}]", "want a text, a number, true or false"},
+		{"two of a hash in other letters", "keys: [{name: a, sha256: " + sum + "}, {name: b, sha256: " + strings.ToUpper(sum) + "}]", "the same sha256"},
 		{"tokens, which are not there yet", "jwt: {issuer: x}", "not supported yet"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, problems := parseAuth(t, tt.yaml)
 			if problems == nil || !strings.Contains(problems.Error(), tt.want) {
 				t.Errorf("problems = %v, want %q", problems, tt.want)
+			}
+		})
+	}
+}
+
+// inFile is the section with these keys in a file of their own, and the folder of both.
+func inFile(t *testing.T, section, keys string) (*Config, config.Problems, config.Problems) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "keys.yaml"), []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &Config{}
+	f := config.Parse("a.yaml", dir, []byte(section), func(name string) (string, bool) { return hash(name), name == "APP" })
+	f.Decode(c)
+	return c, f.Problems(), f.Warnings()
+}
+
+func TestKeysOfAFileAreKeysLikeOthers(t *testing.T) {
+	c, problems, _ := inFile(t, "keys: [{name: web, sha256: "+hash("key-web")+"}]\nkeys_file: keys.yaml\n",
+		"# of the customers\n- {name: app, sha256: '${APP}', tools: [lookup], caller: {level: 2}, approve: false}\n")
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	k := NewKeys(c)
+	app, err := k.Caller("APP")
+	if err != nil || app.Name != "app" || app.Approves || !app.Tools.Has("lookup") || app.Tools.Has("pay") || app.Fields["level"] != json.Number("2") {
+		t.Errorf("Caller() = %+v, %v", app, err)
+	}
+	if web, err := k.Caller("key-web"); err != nil || web.Name != "web" {
+		t.Errorf("Caller() = %+v, %v", web, err)
+	}
+	if diff := cmp.Diff([]string{"web", "app"}, k.Names()); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
+	}
+}
+
+func TestFaultsOfAKeysFileHaveTheirPlaceInIt(t *testing.T) {
+	sum := hash("x")
+	for _, tt := range []struct{ name, keys, want string }{
+		{"a name of the main file", "\n- {name: web, sha256: " + sum + "}", `keys.yaml:2:4: 0.name: another key has the name "web"`},
+		{"a hash of the main file", "- {name: b, sha256: " + strings.ToUpper(hash("key-web")) + "}", `keys.yaml:1:13: 0.sha256: another key has the same sha256`},
+		{"two of a name", "- {name: b, sha256: " + sum + "}\n- {name: b, sha256: " + hash("y") + "}", `keys.yaml:2:4: 1.name: another key has the name "b"`},
+		{"a hash that is none", "- {name: b, sha256: short}", "keys.yaml:1:13: 0.sha256: want the SHA-256"},
+		{"a key that nobody knows", "- {name: b, sha256: " + sum + ", modles: []}", `keys.yaml:1:87: 0.modles: unknown key "modles": did you mean "models"?`},
+		{"no YAML", "- {", "keys.yaml:1:"},
+		{"a mapping", "keys: []", "keys.yaml:1:1: want a list of keys"},
+		{"an empty file, which may be half written", "", "keys.yaml:1:1: want a list of keys, as under auth.keys; for none write []"},
+		{"an item that is none", "- web", "keys.yaml:1:3: 0: want a mapping"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, problems, _ := inFile(t, "keys: [{name: web, sha256: "+hash("key-web")+"}]\nkeys_file: keys.yaml\n", tt.keys)
+			if problems == nil || !strings.Contains(problems.Error(), tt.want) {
+				t.Errorf("problems = %v, want %q", problems, tt.want)
+			}
+		})
+	}
+	if _, problems, _ := inFile(t, "keys_file: other.yaml", ""); problems == nil || !strings.Contains(problems.Error(), "a.yaml:1:12: keys_file: the file ") {
+		t.Errorf("a file that is not there: %v", problems)
+	}
+}
+
+// Without a key in the file, which has been emptied, everybody was let in.
+func TestEmptyKeysFileLetsNobodyIn(t *testing.T) {
+	c, problems, warnings := inFile(t, "keys_file: keys.yaml", "[]")
+	if problems != nil || len(warnings) != 1 || !strings.Contains(warnings.Error(), "nobody can call") {
+		t.Fatalf("problems %v, warnings %v", problems, warnings)
+	}
+	k := NewKeys(c)
+	if caller, err := k.Caller(""); k.Open() || !errors.Is(err, ErrUnknown) {
+		t.Errorf("Open %v, Caller() = %+v, %v", k.Open(), caller, err)
+	}
+}
+
+// What a request pays for its key: about 100 ns, with one key or ten thousand.
+func BenchmarkCaller(b *testing.B) {
+	for _, n := range []int{1, 100, 10_000} {
+		c := &Config{}
+		for i := range n {
+			c.Keys = append(c.Keys, KeyConfig{Name: fmt.Sprint("key-", i), SHA256: hash(fmt.Sprint("secret-", i))})
+		}
+		k := NewKeys(c)
+		for _, token := range []string{fmt.Sprint("secret-", n-1), "unknown"} {
+			b.Run(fmt.Sprintf("keys=%d/%s", n, strings.Split(token, "-")[0]), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					_, _ = k.Caller(token)
+				}
+			})
+		}
+	}
+}
+
+// How long a file of ten thousand keys takes to read and check.
+func BenchmarkKeysFile(b *testing.B) {
+	var yaml, asJSON strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&yaml, "- {name: key-%d, sha256: %s, caller: {id: %d}}\n", i, hash(fmt.Sprint(i)), i)
+		fmt.Fprintf(&asJSON, ",{\"name\":\"key-%d\",\"sha256\":\"%s\",\"caller\":{\"id\":%d}}", i, hash(fmt.Sprint(i)), i)
+	}
+	for name, text := range map[string]string{"YAML": yaml.String(), "JSON": "[" + asJSON.String()[1:] + "]"} {
+		b.Run(name, func(b *testing.B) {
+			file := filepath.Join(b.TempDir(), "keys")
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				c := &Config{}
+				f := config.Parse("a.yaml", ".", []byte("keys_file: "+file), nil)
+				f.Decode(c)
+				if p := f.Problems(); p != nil || len(c.Keys) != 10_000 {
+					b.Fatal(p, len(c.Keys))
+				}
 			}
 		})
 	}

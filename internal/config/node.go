@@ -175,7 +175,29 @@ func (n *Node) keyProblem(key, format string, args ...any) Problem {
 // Fragment parses another YAML or JSON document, such as a schema in a file of its own. Its problems go to the same
 // File under name, with paths from the fragment's own root; it is nil when it can't be parsed. ${...} stays as it is
 // in a fragment: it is somebody else's document. A relative name is taken to be relative to Dir.
-func (n *Node) Fragment(name string, data []byte) *Node {
+func (n *Node) Fragment(name string, data []byte) *Node { return n.part(name, data, false) }
+
+// Include reads and parses the file that the value, a text, names relative to Dir: a part of the configuration that
+// stands in a file of its own. It is like Fragment, but ${...} is replaced in it, and it is among the File's Uses. Where
+// it can't be read or parsed, that is reported and it is nil.
+func (n *Node) Include() *Node {
+	if n == nil || !n.want(String) {
+		return nil
+	}
+	name := n.text
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(n.doc.dir, name)
+	}
+	data, err := readLimited(name, MaxBytes)
+	n.Uses(name, data)
+	if err != nil {
+		n.failBad("the file %s can't be read: %s", name, reason(err))
+		return nil
+	}
+	return n.part(n.text, data, true)
+}
+
+func (n *Node) part(name string, data []byte, substitute bool) *Node {
 	if n == nil {
 		return nil
 	}
@@ -183,6 +205,6 @@ func (n *Node) Fragment(name string, data []byte) *Node {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(n.doc.dir, dir)
 	}
-	d := &document{file: n.doc.file, name: name, dir: dir}
+	d := &document{file: n.doc.file, name: name, dir: dir, substitute: substitute}
 	return d.read(data)
 }
