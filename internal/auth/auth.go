@@ -19,7 +19,12 @@ import (
 // Caller is who makes a request and what it may use. Immutable; the same pointer for every request of a key, unless
 // headers of a trusted proxy say more of who it is.
 type Caller struct {
-	Name   string         // of the key, for logs, metrics and traces; "" where no key is asked for
+	// Name is the key's, for metrics: a few of them, from the file. "" where no key is asked for.
+	Name string
+	// ID tells one caller from every other: what is kept or counted for one is never another's. It is the key's name. The
+	// callers behind one key that a trusted proxy tells apart have the same; their Fields differ.
+	ID string
+
 	Fields map[string]any // what tools may bind; values are strings, booleans or json.Number
 	Models globs.List
 	Tools  globs.List

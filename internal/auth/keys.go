@@ -26,7 +26,7 @@ func NewKeys(c *Config) *Keys {
 	}
 	for _, kc := range c.Keys {
 		caller := &Caller{
-			Name: kc.Name, Fields: fields(kc.Caller), Models: parse(kc.Models), Tools: parse(kc.Tools),
+			Name: kc.Name, ID: kc.Name, Fields: fields(kc.Caller), Models: parse(kc.Models), Tools: parse(kc.Tools),
 			Budget: kc.Budget, Limits: kc.Limits, Approves: kc.Approve == nil || *kc.Approve,
 		}
 		k.names = append(k.names, kc.Name)

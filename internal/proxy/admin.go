@@ -124,7 +124,7 @@ func describe(t *registry.Tool) toolInfo {
 // run shows the trace of one of the caller's runs.
 func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 	i := info(r)
-	run, err := s.opts.Store.Get(r.Context(), chi.URLParam(r, "id"), i.caller.Name)
+	run, err := s.opts.Store.Get(r.Context(), chi.URLParam(r, "id"), i.caller.ID)
 	switch {
 	case errors.Is(err, trace.ErrNotKept):
 		return &Error{Status: http.StatusNotFound, Type: invalidRequest, Code: "run_not_found", Message: "there is no such run, or it is no longer kept"}

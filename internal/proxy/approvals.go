@@ -59,7 +59,7 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) error {
 		}
 		caller := info(r).caller
 		for _, a := range waiting {
-			if caller.Approves || a.Caller == caller.Name {
+			if caller.Approves || a.Caller == caller.ID {
 				list = append(list, approvalInfo{a.ID, a.Tool, a.Arguments, a.Caller, a.RunID, a.Asked.UTC(), a.Until.UTC()})
 			}
 		}
@@ -99,7 +99,7 @@ func (s *Server) approve(w http.ResponseWriter, r *http.Request) error {
 		return stateProblem(err)
 	}
 	s.log.LogAttrs(r.Context(), slog.LevelInfo, "approval", slog.String("request_id", i.requestID), slog.String("approval", a.ID),
-		slog.String("by", i.caller.Name), slog.Bool("approved", a.Approved()), slog.String("tool", a.Tool),
+		slog.String("by", i.caller.ID), slog.Bool("approved", a.Approved()), slog.String("tool", a.Tool),
 		slog.String("arguments_sha256", a.Sum), slog.String("caller", a.Caller), slog.String("run_id", a.RunID))
 	return writeJSON(w, map[string]any{"id": a.ID, "tool": a.Tool, "approved": a.Approved()})
 }

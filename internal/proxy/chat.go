@@ -32,7 +32,7 @@ import (
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	i := info(r)
 	record := trace.NewRun(time.Now())
-	record.RequestID, record.Caller = i.requestID, i.caller.Name
+	record.RequestID, record.Caller = i.requestID, i.caller.ID
 	i.runID = record.ID
 	c := &completion{Server: s, w: w, r: r, info: i, record: record}
 	view, limits, err := c.read()

@@ -137,7 +137,7 @@ func (c *completion) callersKey(key string) string {
 	if err != nil {
 		panic(err) // texts, numbers and booleans always encode
 	}
-	return state.Key(c.info.caller.Name, string(fields), key)
+	return state.Key(c.info.caller.ID, string(fields), key)
 }
 
 // digest is equal for equal requests: of the body, and of the headers that make a difference to its reply.

@@ -17,7 +17,7 @@ func (s *Server) limited(spends bool) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 			i := info(r)
-			grant, err := s.opts.Limits.Admit(r.Context(), i.caller.Name, i.caller.Limits, spends && r.Method == http.MethodPost)
+			grant, err := s.opts.Limits.Admit(r.Context(), i.caller.ID, i.caller.Limits, spends && r.Method == http.MethodPost)
 			if refused, ok := errors.AsType[*limit.Refused](err); ok {
 				s.metrics.rejections.WithLabelValues(i.caller.Name, string(refused.Limit)).Inc()
 				setLimits(w.Header(), grant)

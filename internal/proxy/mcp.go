@@ -84,7 +84,7 @@ func (c mcpCaller) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 		defer c.info.tenure.release()
 	}
 	record := trace.NewRun(time.Now())
-	record.RequestID, record.Caller, record.Model, record.Offered = c.info.requestID, c.info.caller.Name, c.model.Name, c.view.Len()
+	record.RequestID, record.Caller, record.Model, record.Offered = c.info.requestID, c.info.caller.ID, c.model.Name, c.view.Len()
 	key := c.key
 	if key == "" {
 		key = record.ID

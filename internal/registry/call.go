@@ -131,7 +131,7 @@ type Scope struct {
 	RunID   string
 	Key     string // the client's Idempotency-Key, else the run's id
 	CallID  string
-	Caller  string // name of the key; cached results are for the same one alone
+	Caller  string // who asks, unlike every other; cached results are for the same one alone
 	Attempt int    // which of the equal calls of the run it is, from 1
 
 	Said      Said // what the user has said so far; nothing outside of a conversation

@@ -57,7 +57,7 @@ type Approval struct {
 	Tool      string    `json:"tool"`
 	Arguments string    `json:"arguments"` // a JSON text without those that the gateway fills; a long one is cut
 	Sum       string    `json:"sha256"`    // of all arguments
-	Caller    string    `json:"caller"`    // name of the key that the call was made with
+	Caller    string    `json:"caller"`    // who the call was made for
 	RunID     string    `json:"run_id"`
 	Asked     time.Time `json:"asked"`
 	Until     time.Time `json:"until"`

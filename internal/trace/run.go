@@ -13,7 +13,7 @@ import (
 type Run struct {
 	ID        string
 	RequestID string
-	Caller    string // name of the key; "" where none is asked for
+	Caller    string // who made it, unlike every other; "" where no key is asked for
 	Model     string // as the client named it
 	Stream    bool
 	Start     time.Time
