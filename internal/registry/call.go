@@ -29,10 +29,11 @@ type Prepared struct {
 	confirmed bool // it may be made, where its tool wants that confirmed
 }
 
-// Prepare reads a call of the model's: its name and the JSON value under arguments.
+// Prepare reads a call of the model's: its name and the JSON value under arguments. A tool that the caller or the model
+// may not use is as one that is not there, so that nobody finds out by asking; only one that this request has left out is
+// told from it.
 func (v *View) Prepare(name string, arguments json.RawMessage) Prepared {
-	there := v.set.now.Load().byName
-	name = NormalizeName(name, func(n string) bool { return v.byName[n] != nil || there[n] != nil })
+	name = NormalizeName(name, func(n string) bool { return v.byName[n] != nil || v.may[n] != nil })
 	args, canonical, err := ReadArguments(arguments)
 	p := Prepared{Name: sendable(name), Canonical: canonical, Echo: echo(arguments, canonical, err)}
 	if err != nil {
@@ -40,7 +41,7 @@ func (v *View) Prepare(name string, arguments json.RawMessage) Prepared {
 	}
 	t := v.byName[name]
 	switch {
-	case t == nil && there[name] != nil:
+	case t == nil && v.may[name] != nil:
 		p.refuse(v.set.failure(NotAllowed, "the tool "+name+" is not allowed here", false, string(NotAllowed)))
 	case t == nil:
 		p.refuse(v.set.failure(UnknownTool, v.unknown(name), false, string(UnknownTool)))

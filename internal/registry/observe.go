@@ -19,7 +19,7 @@ type Code string
 const (
 	InvalidArguments Code = "invalid_arguments"
 	UnknownTool      Code = "unknown_tool"
-	NotAllowed       Code = "not_allowed" // a tool that is there, and not for this caller, model or request
+	NotAllowed       Code = "not_allowed" // a tool that caller and model may use, and that the request has left out
 	Interrupted      Code = "interrupted"
 	LimitReached     Code = "limit_reached"
 	RepeatedCall     Code = "repeated_call"

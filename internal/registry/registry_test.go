@@ -181,8 +181,16 @@ func TestViews(t *testing.T) {
 	if strings.Contains(shown, `"user"`) || !json.Valid([]byte("["+shown+"]")) {
 		t.Errorf("declarations show a bound argument or are no JSON: %s", shown)
 	}
-	if p := s.View(nil, nil).Prepare("alpha", json.RawMessage(`{}`)); p.Tool != nil || p.Refusal.Code != NotAllowed {
-		t.Errorf("a tool that is not offered can be called: %+v", p)
+	if p := all.Narrow(not([]string{}...)).Without(func(string) bool { return false }).Prepare("functions.alpha", json.RawMessage(`{}`)); p.Tool != nil || p.Refusal.Code != NotAllowed {
+		t.Errorf("a tool that the request has left out can be called: %+v", p)
+	}
+	// It read not_allowed, by which a client could find out what tools there are for others.
+	for _, name := range []string{"alpha", "functions.alpha", "alpha()"} {
+		p := s.View(nil, nil).Prepare(name, json.RawMessage(`{}`))
+		none := s.View(nil, nil).Prepare(strings.ReplaceAll(name, "alpha", "alphx"), json.RawMessage(`{}`))
+		if p.Tool != nil || p.Refusal.Code != UnknownTool || strings.ReplaceAll(none.Refusal.Text, "alphx", "alpha") != p.Refusal.Text || strings.ReplaceAll(none.Name, "alphx", "alpha") != p.Name {
+			t.Errorf("a tool that is not for this caller: %+v, one that is not there: %+v", p, none)
+		}
 	}
 }
 

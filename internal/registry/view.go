@@ -16,9 +16,10 @@ type View struct {
 	caller map[string]any
 	list   []*Tool
 	byName map[string]*Tool
-	joined []byte // the declarations, joined by commas
-	wary   bool   // a tool of it is confirmed after untrusted
-	taints bool   // a tool of it is untrusted
+	may    map[string]*Tool // what caller and model may use, some of which the request may have left out
+	joined []byte           // the declarations, joined by commas
+	wary   bool             // a tool of it is confirmed after untrusted
+	taints bool             // a tool of it is untrusted
 }
 
 // View is what a caller with those fields sees where all lists choose a tool. key, if it is not nil, tells caller and
@@ -43,6 +44,7 @@ func (s *Set) View(key any, caller map[string]any, lists ...globs.List) *View {
 		}
 		return true
 	}, now.list)
+	v.may = v.byName
 	if key != nil {
 		now.views.Store(key, v)
 	}
@@ -73,17 +75,23 @@ func join(list []*Tool) []byte {
 
 // Narrow is the view with only those tools that the list chooses. It never adds one.
 func (v *View) Narrow(l globs.List) *View {
-	return v.set.newView(v.caller, func(t *Tool) bool { return l.Has(t.ID) || l.Has(t.Name) }, v.list)
+	return v.narrow(func(t *Tool) bool { return l.Has(t.ID) || l.Has(t.Name) })
 }
 
 // Without is the view without tools whose name the client declares itself.
 func (v *View) Without(declares func(string) bool) *View {
 	for _, t := range v.list {
 		if declares(t.Name) {
-			return v.set.newView(v.caller, func(t *Tool) bool { return !declares(t.Name) }, v.list)
+			return v.narrow(func(t *Tool) bool { return !declares(t.Name) })
 		}
 	}
 	return v
+}
+
+func (v *View) narrow(has func(*Tool) bool) *View {
+	n := v.set.newView(v.caller, has, v.list)
+	n.may = v.may
+	return n
 }
 
 // Identity tells the view's caller from one with other fields.
