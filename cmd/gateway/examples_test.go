@@ -69,6 +69,9 @@ func wired(t *testing.T, name string, data []byte) error {
 	if err := os.WriteFile(filepath.Join(dir, "tracker.yaml"), []byte(trackerDocument), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(dir, "keys.yaml"), []byte(keyLines("customer")), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	c, err := check(config.Parse(name, dir, data, documentEnvironment))
 	if err != nil {
 		return err

@@ -23,6 +23,7 @@ type generation struct {
 	upstreams map[string]*upstream.Client
 	tools     *registry.Set
 	mcp       *mcpServers
+	keySet    *keySet // nil without auth.jwt
 	site      *proxy.Site
 	breakers  *breakers
 	stop      func()       // ends what start began; nil before
@@ -43,7 +44,17 @@ func (g *gateway) newGeneration(c *checked, old *generation) (*generation, error
 }
 
 // start runs what the generation keeps up by itself, until it is closed.
-func (n *generation) start(ctx context.Context) { n.stop = n.mcp.start(ctx) }
+func (n *generation) start(ctx context.Context) {
+	stops := []func(){n.mcp.start(ctx)}
+	if n.keySet != nil {
+		stops = append(stops, n.keySet.Start(ctx))
+	}
+	n.stop = func() {
+		for _, stop := range stops {
+			stop()
+		}
+	}
+}
 
 func (n *generation) close(log *slog.Logger) {
 	if n.stop != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/toolgate/toolgate"
 	"github.com/toolgate/toolgate/internal/auth"
 	"github.com/toolgate/toolgate/internal/breaker"
+	"github.com/toolgate/toolgate/internal/jwks"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/proxy"
@@ -213,6 +214,7 @@ func (n *generation) build(c *checked, g *gateway, old *generation) error {
 	if old != nil {
 		before = old.mcp
 	}
+	n.keySet = newKeySet(c.Auth.JWT, old, jwks.Options{Logger: g.log})
 	if n.mcp, err = newMCPServers(c, n.tools, before, mcptool.Options{Logger: g.log, Transport: g.transport, ClientVersion: version}); err != nil {
 		return err
 	}
@@ -227,7 +229,7 @@ func (n *generation) newSite(c *checked, masker *mask.Masker) (*proxy.Site, erro
 		return nil, err
 	}
 	return &proxy.Site{
-		Keys:         auth.NewKeys(&c.Auth),
+		Keys:         auth.NewKeys(&c.Auth, n.tokens()),
 		Trust:        auth.NewTrust(c.Server.TrustedProxies, c.Auth.TrustedHeaders),
 		Models:       n.models(c),
 		Tools:        n.tools,

@@ -20,7 +20,7 @@ func validateCommand() *cobra.Command {
 		Args:    cobra.NoArgs,
 	}
 	path := configFlag(cmd)
-	connect := cmd.Flags().Bool("connect", false, "try databases, MCP servers and Redis too; exit code 1 where one can't be reached")
+	connect := cmd.Flags().Bool("connect", false, "try databases, MCP servers, Redis and the key set of auth.jwt too; exit code 1 where one can't be reached")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		c, err := loadSettings(*path)
 		if err != nil {
@@ -78,6 +78,14 @@ func connectAll(ctx context.Context, out io.Writer, c *checked, g *gateway) erro
 		for _, w := range warnings {
 			fmt.Fprintln(out, "warning:", w)
 		}
+	}
+	if g.keySet != nil {
+		keys, skipped, err := g.keySet.Read(ctx)
+		what := "key set of auth.jwt"
+		if err == nil {
+			what = fmt.Sprintf("%s, %d keys, %d that can't be used", what, keys.Len(), len(skipped))
+		}
+		tell(what, err)
 	}
 	return failed
 }

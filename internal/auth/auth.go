@@ -1,5 +1,5 @@
 // Package auth tells who calls: it turns a bearer token into a Caller, or refuses it, and says whose word on the caller's
-// address and fields is taken. It knows no HTTP.
+// address and fields is taken. It knows no HTTP towards clients.
 package auth
 
 import (
@@ -17,13 +17,15 @@ import (
 )
 
 // Caller is who makes a request and what it may use. Immutable; the same pointer for every request of a key, unless
-// headers of a trusted proxy say more of who it is.
+// headers of a trusted proxy say more of who it is, or it comes with a token.
 type Caller struct {
 	// Name is the key's, for metrics: a few of them, from the file. "" where no key is asked for.
 	Name string
 	// ID tells one caller from every other: what is kept or counted for one is never another's. It is the key's name. The
 	// callers behind one key that a trusted proxy tells apart have the same; their Fields differ.
 	ID string
+	// Subject is whose token it is; "" for a key.
+	Subject string
 
 	Fields map[string]any // what tools may bind; values are strings, booleans or json.Number
 	Models globs.List
@@ -41,7 +43,7 @@ type Config struct {
 	Open           bool               `yaml:"open" doc:"No key is asked for."`
 	Keys           []KeyConfig        `yaml:"keys" doc:"The keys that clients may use."`
 	KeysFile       string             `yaml:"keys_file" doc:"A file with a list of further keys, each as in auth.keys; relative to this file. A change of it is a change of the configuration."`
-	JWT            *config.Node       `yaml:"jwt" later:"*" doc:"Tokens of an identity provider."`
+	JWT            *JWTConfig         `yaml:"jwt" doc:"Tokens of an identity provider."`
 	TrustedHeaders config.Map[string] `yaml:"trusted_headers" doc:"Fields of the caller by headers that tell them, such as id: X-User-Id. They are believed of server.trusted_proxies alone, which must replace the client's own. A field that the key sets stays as the key has it; a key is asked for all the same."`
 }
 
@@ -91,7 +93,7 @@ func checkGlobs(n *config.Node, patterns *[]string) {
 
 // Configured says whether the section names anybody who may call, though it may be nobody at the time: a keys file
 // that has been emptied lets nobody in, not everybody.
-func (c *Config) Configured() bool { return len(c.Keys) > 0 || c.KeysFile != "" }
+func (c *Config) Configured() bool { return len(c.Keys) > 0 || c.KeysFile != "" || c.JWT != nil }
 
 // Check reports keys that can't be told apart, and what would not hold. It adds the keys of KeysFile to Keys.
 func (c *Config) Check(n *config.Node) {
@@ -105,7 +107,7 @@ func (c *Config) Check(n *config.Node) {
 			file.Fail("want a list of keys, as under auth.keys; for none write []")
 		}
 		c.Keys, nodes = append(c.Keys, more...), append(slices.Clip(nodes), file.Items()...)
-		if len(c.Keys) == 0 && !c.Open {
+		if len(c.Keys) == 0 && c.JWT == nil && !c.Open {
 			n.Get("keys_file").Warn("there is no key in it: nobody can call")
 		}
 	}
@@ -119,9 +121,15 @@ func (c *Config) Check(n *config.Node) {
 			at.FailKey("sha256", "another key has the same sha256")
 		}
 		names[k.Name], sums[sum] = true, true
+		if c.JWT != nil {
+			checkNames(k.Name, at)
+		}
 		if c.Open && k.Limits != (limit.Config{}) {
 			at.Get("limits").Warn("auth.open is true: who leaves the key away has no limits")
 		}
+	}
+	if c.Open && c.JWT != nil && c.JWT.Limits != (limit.Config{}) {
+		n.Get("jwt").Get("limits").Warn("auth.open is true: who leaves the token away has no limits")
 	}
 	checkHeaders(n.Get("trusted_headers"), c.TrustedHeaders)
 }

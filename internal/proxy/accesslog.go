@@ -27,10 +27,15 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 			if i.route == routeHealth {
 				level = slog.LevelDebug
 			}
-			s.log.LogAttrs(ctx, level, "request",
+			attrs := []slog.Attr{
 				slog.String("request_id", i.requestID), slog.String("method", r.Method), slog.String("path", r.URL.Path),
 				slog.Int("status", status), slog.Duration("duration", took), slog.Int("bytes", ww.BytesWritten()),
-				slog.String("client", i.clientName()), slog.String("key", i.keyName()), slog.String("model", i.model), slog.String("run_id", i.runID), slog.String("stop", i.stop))
+				slog.String("client", i.clientName()), slog.String("key", i.keyName()), slog.String("model", i.model), slog.String("run_id", i.runID), slog.String("stop", i.stop),
+			}
+			if i.caller != nil && i.caller.Subject != "" {
+				attrs = append(attrs, slog.String("subject", i.caller.Subject))
+			}
+			s.log.LogAttrs(ctx, level, "request", attrs...)
 		}()
 		next.ServeHTTP(ww, r)
 	})

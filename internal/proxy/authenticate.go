@@ -1,19 +1,24 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strings"
+
+	"github.com/toolgate/toolgate/internal/auth"
 )
 
-// authenticate finds who calls: by the key, and by the headers of a trusted proxy. A request without a known key goes no
+// authenticate finds who calls: by the key or token, and by the headers of a trusted proxy. A request without one that is known goes no
 // further, whatever its path and headers.
 func (s *Server) authenticate(next http.Handler) http.Handler {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		i := info(r)
-		caller, err := i.site.Keys.Caller(bearer(r))
+		caller, err := i.site.Keys.Caller(r.Context(), bearer(r))
 		if err != nil {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			return errUnauthorized
+			if !errors.Is(err, auth.ErrUnavailable) {
+				w.Header().Set("WWW-Authenticate", challenge(err))
+			}
+			return err
 		}
 		if i.proxied {
 			fields, err := i.site.Trust.Fields(r.Header)
@@ -26,6 +31,14 @@ func (s *Server) authenticate(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// challenge is what a refusal says in WWW-Authenticate (RFC 6750, section 3).
+func challenge(err error) string {
+	if _, ok := errors.AsType[*auth.Refused](err); ok {
+		return `Bearer error="invalid_token"`
+	}
+	return "Bearer"
 }
 
 // bearer is the request's bearer token, "" without one.

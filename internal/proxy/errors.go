@@ -57,6 +57,9 @@ const (
 // statusClientGone is nginx's status for a client that left before its reply. Only logs and metrics see it.
 const statusClientGone = 499
 
+// authRetry is when a token may be tried again that could not be checked: the keys are asked for about as often.
+const authRetry = 10 * time.Second
+
 var (
 	errUnauthorized = &Error{Status: http.StatusUnauthorized, Type: invalidRequest, Code: "invalid_api_key", Message: "no valid API key: send one of the gateway's keys as Authorization: Bearer KEY"}
 	errNoEndpoint   = &Error{Status: http.StatusNotFound, Type: invalidRequest, Code: "unknown_url", Message: "the gateway serves no such endpoint; others than chat completions are named under server.passthrough"}
@@ -71,6 +74,7 @@ func problem(err error) *Error {
 	var over *limit.Refused
 	var uncounted *limit.Unavailable
 	var header *auth.BadHeader
+	var token *auth.Refused
 	var invalid *chat.Invalid
 	var run *loop.Error
 	var up *upstream.Error
@@ -86,6 +90,12 @@ func problem(err error) *Error {
 		}
 	case errors.As(err, &header):
 		return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: header.Name, Message: header.Error()}
+	case errors.Is(err, auth.ErrUnknown):
+		return errUnauthorized
+	case errors.As(err, &token):
+		return &Error{Status: http.StatusUnauthorized, Type: invalidRequest, Code: errUnauthorized.Code, Message: token.Reason, Err: token.Err}
+	case errors.Is(err, auth.ErrUnavailable):
+		return &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "auth_unavailable", Message: "tokens can't be checked at present, as the keys of the identity provider can't be read; try again", RetryAfter: authRetry}
 	case errors.As(err, &invalid):
 		return &Error{Status: http.StatusBadRequest, Type: invalidRequest, Param: invalid.Param, Message: invalid.Text, Err: err}
 	case errors.As(err, &run): // before upstream's, which may be the inner error of a run's end by the clock

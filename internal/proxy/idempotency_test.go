@@ -312,7 +312,7 @@ func (x *shop) underWay(t *testing.T, body, key string, lease time.Duration) {
 	t.Helper()
 	c := &completion{
 		r:    httptest.NewRequestWithContext(t.Context(), http.MethodPost, chatPath, nil),
-		info: &requestInfo{caller: &auth.Caller{Name: "web", ID: "web", Fields: auth.NewKeys(&auth.Config{Keys: []auth.KeyConfig{{Name: "web"}}}).Named("web").Fields}},
+		info: &requestInfo{caller: &auth.Caller{Name: "web", ID: "web", Fields: auth.NewKeys(&auth.Config{Keys: []auth.KeyConfig{{Name: "web"}}}, nil).Named("web").Fields}},
 		req:  &chat.Request{Raw: []byte(body)},
 	}
 	claim, err := (&kept{Request: c.digest(), Owner: "somebody else"}).encode()

@@ -2,9 +2,11 @@ package proxy_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -29,6 +31,7 @@ import (
 	"github.com/toolgate/toolgate/internal/breaker"
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/jwks"
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
@@ -192,12 +195,18 @@ func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
 		list = append(list, models.New(name, &m, clients, budget.Default()))
 	}
 	return proxy.New(&proxy.Site{
-		Keys: auth.NewKeys(&file.Auth), Models: models.NewTable(list, list[0].Routes), Tools: set, Endpoints: endpoints,
+		Keys: auth.NewKeys(&file.Auth, unchecked()), Models: models.NewTable(list, list[0].Routes), Tools: set, Endpoints: endpoints,
 		Streaming: file.Streaming, MaxBody: 4096, MaxInflight: 8, Mask: masker,
 	}, proxy.Options{
 		Logger: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(reg), Gatherer: reg,
 		Store: trace.NewMemory(100, time.Hour), OpenAPI: toolgate.OpenAPI, Replies: kept, Confirmations: confirmations,
 	})
+}
+
+// unchecked are tokens that can't be looked at, but for what is no token: the key set is never read.
+func unchecked() *auth.Tokens {
+	set := jwks.New(func(context.Context) ([]byte, error) { return nil, errors.New("down") }, jwks.Options{Refresh: time.Hour})
+	return auth.NewTokens(&auth.JWTConfig{}, set, time.Now)
 }
 
 // description is the document that the gateway serves.
@@ -287,6 +296,9 @@ func TestRepliesConformToTheDescription(t *testing.T) {
 		{name: "a header that is wrong", body: ask("m", "hi", ""), header: map[string]string{"X-Gateway-Max-Steps": "none"}, status: 400},
 		{name: "a request that the provider refuses", body: ask("m", "refuse", ""), status: 400, code: "no_such_thing"},
 		{name: "a strange key", body: ask("m", "hi", ""), header: map[string]string{"Authorization": "Bearer strange"}, status: 401, code: "invalid_api_key"},
+		{name: "a token that is not taken", body: ask("m", "hi", ""), header: map[string]string{"Authorization": "Bearer a.b.c="}, status: 401, code: "invalid_api_key"},
+		{name: "a token that can't be checked", body: ask("m", "hi", ""), header: map[string]string{"Authorization": "Bearer a.b.c"}, status: 503, code: "auth_unavailable"},
+		{name: "the same for tools", at: "/gateway/tools", header: map[string]string{"Authorization": "Bearer a.b.c"}, status: 503, code: "auth_unavailable"},
 		{name: "an unknown model", body: ask("nope", "hi", ""), status: 404, code: "model_not_found"},
 		{name: "a large body", body: ask("m", strings.Repeat("x", 5000), ""), status: 413, code: "request_too_large"},
 		{name: "another content type", body: ask("m", "hi", ""), header: map[string]string{"Content-Type": "text/plain"}, status: 415, code: "unsupported_media_type"},

@@ -117,7 +117,7 @@ func newFixture(t *testing.T, c fixtureConfig, up, tools http.HandlerFunc) *fixt
 	}
 	store := trace.NewMemory(10, time.Hour)
 	s := New(&Site{
-		Keys: auth.NewKeys(&c.keys), Trust: newTrust(t, c.trust), Models: models.NewTable(list, upstream.NewRoutes(upstream.NewRoute(client, "", 0))), Tools: set,
+		Keys: auth.NewKeys(&c.keys, nil), Trust: newTrust(t, c.trust), Models: models.NewTable(list, upstream.NewRoutes(upstream.NewRoute(client, "", 0))), Tools: set,
 		Endpoints: endpoints, Streaming: c.stream, MaxBody: int64(c.server.MaxBody), MaxInflight: c.server.MaxInflight,
 		CORSOrigins: c.server.CORSOrigins, MCP: true, Mask: mask.New([]string{"sk-operator"}),
 	}, Options{Logger: logger, Metrics: NewMetrics(reg), Gatherer: reg, Store: store, Replies: c.state})
