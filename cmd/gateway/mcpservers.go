@@ -54,7 +54,7 @@ func newMCPServers(c *checked, set *registry.Set, old *mcpServers, o mcptool.Opt
 	}
 	for name, config := range c.MCPServers.All() {
 		node := c.MCPServers.Node(name)
-		entry := node.Dir() + "\n" + string(node.JSON())
+		entry := node.Dir() + "\n" + config.TLS.Key() + "\n" + string(node.JSON())
 		s := old.server(name)
 		if s == nil || s.entry != entry {
 			s = &mcpServer{

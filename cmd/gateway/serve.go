@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -24,7 +25,6 @@ import (
 	"github.com/toolgate/toolgate/internal/proxy"
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/tool"
-	"github.com/toolgate/toolgate/internal/tool/httptool"
 	"github.com/toolgate/toolgate/internal/tool/mcptool"
 	"github.com/toolgate/toolgate/internal/upstream"
 )
@@ -133,21 +133,25 @@ func newGateway(c *checked) (*gateway, error) { return newGatewayWith(c, wiring{
 
 // wiring is what differs between commands.
 type wiring struct {
-	stubs  *stubs // may stand in for tools; nil for none
-	shared bool   // what outlives a request is where the file says; without it in memory
+	stubs  *stubs    // may stand in for tools; nil for none
+	shared bool      // what outlives a request is where the file says; without it in memory
+	log    io.Writer // where the log goes; nil for stderr
 }
 
 // newGatewayWith is newGateway for a command that wants more than to look at the configuration.
 func newGatewayWith(c *checked, w wiring) (*gateway, error) {
+	if w.log == nil {
+		w.log = os.Stderr
+	}
 	g := &gateway{
 		stubs:     w.stubs,
 		level:     &slog.LevelVar{},
 		hidden:    newHidden(),
 		registry:  prometheus.NewRegistry(),
-		transport: &tellingTransport{Transport: httptool.NewTransport()},
+		transport: newTellingTransport(),
 	}
 	g.level.Set(c.Log.level())
-	g.log = newLogger(c.Log, g.level, g.hidden)
+	g.log = newLogger(w.log, c.Log, g.level, g.hidden)
 	g.registerCommon()
 	g.metrics = newMetrics(g.registry)
 	var err error
@@ -306,11 +310,11 @@ func (c logConfig) level() slog.Level {
 	return level
 }
 
-func newLogger(c logConfig, level slog.Leveler, h *hidden) *slog.Logger {
+func newLogger(to io.Writer, c logConfig, level slog.Leveler, h *hidden) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
-	var out slog.Handler = slog.NewJSONHandler(os.Stderr, opts)
+	var out slog.Handler = slog.NewJSONHandler(to, opts)
 	if c.Format == "text" {
-		out = slog.NewTextHandler(os.Stderr, opts)
+		out = slog.NewTextHandler(to, opts)
 	}
 	return slog.New(mask.Handler(out, h.masker.Load))
 }

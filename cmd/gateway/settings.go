@@ -128,8 +128,8 @@ func check(f *config.File) (*checked, error) {
 	c.limits = c.Budget.Over(c.limits)
 	c.databases = sqltool.NewDatabases(c.Databases)
 	c.tools = registry.Read(c.Tools, kinds(c.databases), schema.Named(c.Schemas))
-	for name := range c.OpenAPI.All() {
-		c.tools.Add(openapi.Tools(name, c.OpenAPI.Node(name)), []tool.Kind{openapi.Kind}, nil)
+	for name, o := range c.OpenAPI.All() {
+		c.tools.Add(openapi.Tools(name, c.OpenAPI.Node(name)), []tool.Kind{openapi.KindWith(o.TLS)}, nil)
 	}
 	strangers := false // among the tools that are found later
 	for _, s := range c.MCPServers.All() {

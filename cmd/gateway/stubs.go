@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/trial"
@@ -71,6 +72,15 @@ type stubTransport struct {
 	stubs *stubs
 	name  string
 	next  http.RoundTripper
+}
+
+// For is the same for some TLS settings.
+func (t stubTransport) For(settings *outbound.TLS) http.RoundTripper {
+	next, err := outbound.For(t.next, settings)
+	if err != nil { // the gateway's own pools have all
+		panic(err)
+	}
+	return stubTransport{t.stubs, t.name, next}
 }
 
 // RoundTrip answers as the stub says, or makes the request.

@@ -35,6 +35,7 @@ import (
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/proxy"
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/script"
@@ -172,7 +173,7 @@ func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
 		t.Cleanup(client.Close)
 		clients[name] = client
 	}
-	transport := httptool.NewTransport()
+	transport := outbound.NewPools(outbound.Dialer{})
 	t.Cleanup(transport.CloseIdleConnections)
 	masker := mask.New(f.Secrets())
 	kept := state.NewMemory(state.Limits{})

@@ -26,6 +26,7 @@ import (
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/registry"
 	"github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/tool"
@@ -86,7 +87,7 @@ func newFixture(t *testing.T, c fixtureConfig, up, tools http.HandlerFunc) *fixt
 	if p := f.Problems(); p != nil {
 		t.Fatal(p)
 	}
-	transport := httptool.NewTransport()
+	transport := outbound.NewPools(outbound.Dialer{})
 	t.Cleanup(transport.CloseIdleConnections)
 	set, err := registry.NewSet(registry.Options{
 		Env: tool.Env{Transport: transport}, Logger: logger, Metrics: registry.NewMetrics(reg), OnBreaker: changed, Definitions: definitions,

@@ -204,7 +204,7 @@ func (t *Tool) call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	reached := false
 	result, err := retry.Do(ctx, t.policy, func(err error) (bool, time.Duration) {
 		e := tool.AsError(err)
-		return e.Transient() && e.Type != tool.TypeCircuitOpen && ctx.Err() == nil, e.RetryAfter
+		return e.Repeatable() && ctx.Err() == nil, e.RetryAfter
 	}, func(ctx context.Context, _ int) (tool.Result, error) {
 		result, err := t.attempt(ctx, c)
 		reached = reached || err == nil || !tool.AsError(err).NotDone

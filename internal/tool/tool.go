@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/outbound"
 )
 
 // Effect is what a call does to the world.
@@ -113,6 +114,12 @@ func (e *Error) Unwrap() error { return e.Err }
 // Transient says whether the same call may succeed later.
 func (e *Error) Transient() bool { return e.Class == Timeout || e.Class == Unavailable }
 
+// Repeatable says whether the same call may succeed if it is made again at once.
+func (e *Error) Repeatable() bool {
+	_, refused := errors.AsType[*outbound.RefusedError](e.Err)
+	return e.Transient() && e.Type != TypeCircuitOpen && !refused
+}
+
 // AsError is err as an *Error. An error of another type, a defect of the tool, becomes a Failed one.
 func AsError(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -185,5 +192,5 @@ type Kind struct {
 
 // Env is what tools share.
 type Env struct {
-	Transport http.RoundTripper // one pool for all HTTP tools
+	Transport http.RoundTripper // one pool for all HTTP tools; where some have TLS settings, it is one for outbound.For
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/breaker"
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/retry"
 )
 
@@ -81,21 +82,11 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 		breakers:        map[string]*breaker.Breaker{},
 		onBreaker:       onBreaker,
 		metrics:         m,
-		transport: &http.Transport{
-			DialContext: (&net.Dialer{
-				Timeout:   time.Duration(c.ConnectTimeout),
-				KeepAlive: 30 * time.Second,
-			}).DialContext,
-			TLSHandshakeTimeout:   time.Duration(c.ConnectTimeout),
-			ResponseHeaderTimeout: time.Duration(c.FirstByteTimeout),
-			ForceAttemptHTTP2:     true,
-			DisableCompression:    true, // what passes through keeps its encoding
-			MaxIdleConns:          4096,
-			MaxIdleConnsPerHost:   4096,
-			MaxConnsPerHost:       c.MaxConns,
-			IdleConnTimeout:       90 * time.Second,
-		},
+		transport:       outbound.NewTransport(outbound.Dialer{Timeout: time.Duration(c.ConnectTimeout)}, c.TLS),
 	}
+	u.transport.ResponseHeaderTimeout = time.Duration(c.FirstByteTimeout)
+	u.transport.MaxIdleConnsPerHost = 4096
+	u.transport.MaxConnsPerHost = c.MaxConns
 	u.breakerOf("")
 	for name, value := range c.Headers.All() {
 		u.headers.Set(name, value.Reveal())

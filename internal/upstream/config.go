@@ -7,6 +7,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/breaker"
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/retry"
 )
 
@@ -19,6 +20,7 @@ type Config struct {
 	Kind             string                    `yaml:"kind" enum:"openai,azure" doc:"How the provider wants to be addressed: azure has api-key, api-version and deployments in the path."`
 	APIVersion       string                    `yaml:"api_version" doc:"With kind azure: the api-version; without it 2024-10-21, and none where base_url ends in /openai/v1."`
 	Headers          config.Map[config.Secret] `yaml:"headers" doc:"Headers added to each request."`
+	TLS              *outbound.TLS             `yaml:"tls" doc:"How TLS is spoken: authorities, the gateway's own certificate, the server's name."`
 	ConnectTimeout   config.Duration           `yaml:"connect_timeout" min:"1ms" doc:"For the connection, TLS included."`
 	FirstByteTimeout config.Duration           `yaml:"first_byte_timeout" min:"1ms" doc:"From the request until the reply's header."`
 	IdleTimeout      config.Duration           `yaml:"idle_timeout" min:"1ms" doc:"Between two pieces of a reply's body."`
@@ -105,6 +107,7 @@ func (c *Config) Check(n *config.Node) {
 	case u.User != nil:
 		at.Fail("want no user and password in the address: use api_key or headers")
 	}
+	c.TLS.CheckAddress(n, c.BaseURL)
 	if c.APIVersion != "" && c.Kind != kindAzure {
 		n.FailKey("api_version", "belongs to kind: azure")
 	}

@@ -1,11 +1,13 @@
 package upstream
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/outbound"
 )
 
 // Kind says what may be done about a failure. It is a metric label too.
@@ -57,7 +59,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // passes says whether the same request may succeed if it is made again here.
 func (e *Error) passes() bool {
-	if e.Began {
+	if _, refused := errors.AsType[*outbound.RefusedError](e.Err); refused || e.Began {
 		return false
 	}
 	switch e.Kind {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/placeholder"
 	"github.com/toolgate/toolgate/internal/retry"
 	"github.com/toolgate/toolgate/internal/tool"
@@ -34,6 +35,7 @@ type Config struct {
 type Webhook struct {
 	URL     string                    `yaml:"url" doc:"The address."`
 	Headers config.Map[config.Secret] `yaml:"headers" doc:"Headers of the request."`
+	TLS     *outbound.TLS             `yaml:"tls" doc:"How TLS is spoken."`
 }
 
 // DecodeNode reads an address alone, or a mapping with headers.
@@ -50,7 +52,7 @@ func (*Webhook) ConfigSchema() any {
 	text := map[string]any{"type": "string"}
 	return map[string]any{"anyOf": []any{text, map[string]any{
 		"type": "object", "additionalProperties": false, "required": []string{"url"},
-		"properties": map[string]any{"url": text, "headers": map[string]any{"type": "object", "additionalProperties": text}},
+		"properties": map[string]any{"url": text, "headers": map[string]any{"type": "object", "additionalProperties": text}, "tls": config.SchemaOf(&outbound.TLS{})},
 	}}}
 }
 
@@ -92,6 +94,7 @@ func (c *Config) Check(n *config.Node, s tool.Spec) {
 	if u, err := url.Parse(c.Webhook.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		n.FailKey("webhook", "want an http or https address")
 	}
+	c.Webhook.TLS.CheckAddress(n.Get("webhook"), c.Webhook.URL)
 }
 
 // Build makes the tool.
@@ -99,7 +102,14 @@ func (c *Config) Build(s tool.Spec, env tool.Env) (tool.Tool, error) {
 	if c.Webhook != nil && env.Transport == nil {
 		return nil, errors.New("handoff: no transport")
 	}
-	return &client{name: s.Name, message: c.message, webhook: c.Webhook, transport: env.Transport}, nil
+	t := &client{name: s.Name, message: c.message, webhook: c.Webhook}
+	if c.Webhook != nil {
+		var err error
+		if t.transport, err = outbound.For(env.Transport, c.Webhook.TLS); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
 }
 
 type client struct {

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/tool"
-	"github.com/toolgate/toolgate/internal/tool/httptool"
 	"github.com/toolgate/toolgate/internal/tool/tooltest"
 )
 
@@ -35,7 +35,7 @@ func TestWebhookGetsTheConversation(t *testing.T) {
 		header = r.Header
 	}))
 	defer s.Close()
-	transport := httptool.NewTransport()
+	transport := outbound.NewPools(outbound.Dialer{})
 	defer transport.CloseIdleConnections()
 	made := tooltest.Make(t, Kind, tool.Env{Transport: transport}, "handoff: {message: bye, webhook: {url: '"+s.URL+"/desk', headers: {x-desk: '1'}}}", "reason")
 	_, err := made.Call(t.Context(), tool.Call{
@@ -68,7 +68,7 @@ func TestWebhookFailures(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(tt.serve)
 			defer s.Close()
-			transport := httptool.NewTransport()
+			transport := outbound.NewPools(outbound.Dialer{})
 			defer transport.CloseIdleConnections()
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
@@ -25,6 +26,7 @@ type Config struct {
 	Result      string                   `yaml:"result" doc:"jq over the JSON reply; what it gives is the result"`
 	FailWhen    string                   `yaml:"fail_when" doc:"jq over the JSON reply; true makes the call a failure that the service reports"`
 	Auth        *Auth                    `yaml:"auth" doc:"credentials; exactly one of bearer, basic, header, query"`
+	TLS         *outbound.TLS            `yaml:"tls" doc:"how TLS is spoken: authorities, the gateway's own certificate, the server's name"`
 	Redirects   string                   `yaml:"redirects" enum:"none,same_host" doc:"none by default; same_host follows up to five on the same scheme, host and port"`
 
 	plan *plan // made by Check
@@ -79,6 +81,7 @@ func (c *Config) Check(n *config.Node, s tool.Spec) {
 	p.query = append(p.query, b.query(c.Query)...)
 	p.headers = b.headers(c.Headers)
 	b.auth(p, n.Get("auth"), c.Auth)
+	c.TLS.CheckAddress(n, c.URL)
 	p.body = b.body(c)
 	p.result = b.filter("result", c.Result)
 	p.failWhen = b.filter("fail_when", c.FailWhen)
@@ -96,9 +99,13 @@ func (c *Config) Build(s tool.Spec, env tool.Env) (tool.Tool, error) {
 	case env.Transport == nil:
 		return nil, errors.New("httptool: no transport")
 	}
+	transport, err := outbound.For(env.Transport, c.TLS)
+	if err != nil {
+		return nil, err
+	}
 	return &client{
 		plan:      c.plan,
-		transport: env.Transport,
+		transport: transport,
 		replay:    s.Effect == tool.Read || s.Idempotent,
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/globs"
+	"github.com/toolgate/toolgate/internal/outbound"
 )
 
 // ServerConfig is one entry under `mcp_servers`: a program that speaks MCP on its standard streams, or the address of a
@@ -20,6 +21,7 @@ type ServerConfig struct {
 	Cwd         string             `yaml:"cwd" doc:"folder that the program runs in, and that a program such as ./server.sh is looked for in; the file's own by default"`
 	URL         string             `yaml:"url" doc:"address of a server that speaks streamable HTTP, or SSE as old ones do"`
 	Headers     config.Map[string] `yaml:"headers" doc:"headers of every request; {caller.x} is a field of the caller, who then has a session of their own"`
+	TLS         *outbound.TLS      `yaml:"tls" doc:"how TLS is spoken to a server at a url"`
 	Type        Wire               `yaml:"type" enum:"stdio,http,streamable-http,streamable_http,streamableHttp,sse" doc:"how the server speaks; needed for none but SSE servers that refuse the question"`
 	Transport   Wire               `yaml:"transport" enum:"stdio,http,streamable-http,streamable_http,streamableHttp,sse" doc:"the same as type"`
 	Prefix      *string            `yaml:"prefix" doc:"before the name of each tool; NAME__ by default"`
@@ -172,6 +174,9 @@ func (c *ServerConfig) checkLocal(n *config.Node) {
 			n.FailKey(key, "a program has no headers: this is for a server with a url")
 		}
 	}
+	if n.Get("tls") != nil {
+		n.FailKey("tls", "this is for a server with a url")
+	}
 	if w := c.wire(); w != "" && w != wireStdio {
 		n.Fail("a command is spoken to by stdio: want a url, or another type")
 	}
@@ -209,6 +214,7 @@ func (c *ServerConfig) checkRemote(n *config.Node) {
 	case u.Fragment != "":
 		n.Get("url").Fail("a part after # is never sent to a server: write %%23 for the character")
 	}
+	c.TLS.CheckAddress(n, c.URL)
 	c.headers = readHeaders(n.Get("headers"), c.Headers)
 	checkForward(n.Get("forward"), c.Forward, c.headers)
 }

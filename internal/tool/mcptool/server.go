@@ -15,6 +15,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
@@ -91,8 +92,12 @@ func New(name string, c *ServerConfig, o Options) (*Server, error) {
 	case c.URL != "" && o.Transport == nil:
 		return nil, fmt.Errorf("mcptool: server %s: no transport", name)
 	}
+	transport, err := outbound.For(o.Transport, c.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("mcptool: server %s: %w", name, err)
+	}
 	s := &Server{
-		name: name, prefix: name + "__", config: c, transport: o.Transport, onTools: o.OnTools, version: o.ClientVersion,
+		name: name, prefix: name + "__", config: c, transport: transport, onTools: o.OnTools, version: o.ClientVersion,
 		pace: usualPace, slot: newSlot(), guests: newGuests(), stopped: make(chan struct{}), err: ErrNotYet,
 	}
 	if c.Prefix != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/placeholder"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/tool/httptool"
@@ -16,6 +17,7 @@ type Config struct {
 	BaseURL string                   `yaml:"base_url" doc:"Address that the paths of the document follow, for all operations. By default the first server of the document that has a host."`
 	Headers config.Map[string]       `yaml:"headers" doc:"Headers of each request; {caller.x} is a field of the caller. A header parameter of the same name is not shown to the model."`
 	Auth    *httptool.Auth           `yaml:"auth" doc:"Credentials; exactly one of bearer, basic, header, query."`
+	TLS     *outbound.TLS            `yaml:"tls" doc:"How TLS is spoken, by all operations."`
 	Include []string                 `yaml:"include" doc:"Operations that become tools: operationIds, or METHOD and path (GET /pets/{id}, or only the path), with * for any text. All that are not deprecated by default; a deprecated one must be named without *."`
 	Exclude []string                 `yaml:"exclude" doc:"Operations that do not, in the form of include."`
 	Prefix  *string                  `yaml:"prefix" doc:"Stands before each operationId in the name of its tool. NAME__ by default."`
@@ -31,7 +33,7 @@ func read(n *config.Node) *Config {
 		n.FailKey("spec", specMissing)
 		return nil
 	}
-	draft := config.Parse("", "", nil, nil)
+	draft := config.Parse("", n.Dir(), nil, nil)
 	draft.Root().Fragment("", n.JSON()).Decode(&Config{})
 	c := &Config{}
 	n.Decode(c)
@@ -66,6 +68,7 @@ func (c *Config) Check(n *config.Node) {
 		sample.URL = "http://service.invalid"
 	}
 	sample.Check(n, tool.Spec{})
+	c.TLS.CheckAddress(n, c.BaseURL)
 }
 
 var prefixForm = regexp.MustCompile(`^[a-zA-Z0-9_-]{0,40}$`)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/placeholder"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/tool/httptool"
@@ -13,13 +14,20 @@ import (
 
 // Kind is the kind of the tools that Tools returns: `http` with what only parameters of OpenAPI need. It is not for the
 // list of kinds that a file may use, but for reading what Tools returns.
-var Kind = tool.Kind{Name: httptool.Kind.Name, New: func() tool.Config { return &request{} }}
+var Kind = KindWith(nil)
+
+// KindWith is Kind for an entry with settings for TLS, which are in none of the tools that Tools returns.
+func KindWith(t *outbound.TLS) tool.Kind {
+	return tool.Kind{Name: httptool.Kind.Name, New: func() tool.Config { return &request{tls: t} }}
+}
 
 // request is the `http` part of a generated tool.
 type request struct {
 	httptool.Config `yaml:",inline"`
 	Encode          config.Map[string] `yaml:"encode"` // by argument: how its value is one text
 	Wire            config.Map[string] `yaml:"wire"`   // by argument of the body: its name there
+
+	tls *outbound.TLS
 }
 
 // The ways in which the value of an argument is one text.
@@ -49,6 +57,7 @@ func (r *request) inner(s tool.Spec) tool.Spec {
 
 // Build makes the tool.
 func (r *request) Build(s tool.Spec, env tool.Env) (tool.Tool, error) {
+	r.TLS = r.tls
 	made, err := r.Config.Build(r.inner(s), env)
 	if err != nil || r.Encode.Len() == 0 && r.Wire.Len() == 0 {
 		return made, err

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"slices"
 
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/schema/jsontree"
 	"github.com/toolgate/toolgate/internal/tool/httptool"
 )
@@ -42,6 +44,11 @@ func newMaker(name string, c *Config, n *config.Node, doc *document) *maker {
 	}
 	if m.base == "" {
 		n.FailKey("base_url", "is required: %s names no server with a host", c.Spec)
+		return nil
+	}
+	// What the gateway may dial is the operator's to say, and a document is somebody else's.
+	if u, err := url.Parse(m.base); c.BaseURL == "" && (err != nil || outbound.Special(u.Hostname())) {
+		n.FailKey("base_url", "is required: the server that %s names is link-local or a metadata service, which only this file may allow", c.Spec)
 		return nil
 	}
 	m.sentHeaders = sentHeaders(c)
