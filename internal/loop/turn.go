@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -328,15 +330,25 @@ func (s *state) runBatch(reads, writes context.Context, list []*item) {
 	}
 	slots := make(chan struct{}, s.Limits.Parallel)
 	var wg sync.WaitGroup
+	var defect atomic.Pointer[error]
 	for _, it := range list {
 		slots <- struct{}{}
 		n := s.attempt(it)
 		wg.Go(func() { // ends with its call, which ends with ctx
 			defer func() { <-slots }()
+			defer func() {
+				if v := recover(); v != nil { // it would end the process, and not the request
+					err := fmt.Errorf("%v\n%s", v, debug.Stack())
+					defect.CompareAndSwap(nil, &err)
+				}
+			}()
 			s.runOne(reads, it, n)
 		})
 	}
 	wg.Wait()
+	if err := defect.Load(); err != nil {
+		panic(*err)
+	}
 }
 
 // attempt counts which of the equal calls of the run this one is.

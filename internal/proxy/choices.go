@@ -2,7 +2,10 @@ package proxy
 
 import (
 	"context"
+	"fmt"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
@@ -54,10 +57,18 @@ func (all *choices) run(ctx context.Context) (*loop.Result, error) {
 	first := -1
 	slots := make(chan struct{}, max(all.at, 1))
 	var wg sync.WaitGroup
+	var defect atomic.Pointer[error]
 	for i := range all.runs {
 		slots <- struct{}{}
 		wg.Go(func() { // ends with its run
 			defer func() { <-slots }()
+			defer func() {
+				if v := recover(); v != nil { // it would end the process, and not the request
+					err := fmt.Errorf("%v\n%s", v, debug.Stack())
+					defect.CompareAndSwap(nil, &err)
+					cancel()
+				}
+			}()
 			if err := all.one(ctx, i); err != nil {
 				once.Do(func() { failed, first = err, i })
 				cancel()
@@ -65,6 +76,9 @@ func (all *choices) run(ctx context.Context) (*loop.Result, error) {
 		})
 	}
 	wg.Wait()
+	if err := defect.Load(); err != nil {
+		panic(*err)
+	}
 	sum := all.sum()
 	if first >= 0 { // what the others came to then is no reason: they were ended
 		all.c.record.Stop = all.runs[first].Record.Stop

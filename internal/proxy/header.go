@@ -29,6 +29,8 @@ var clientOnly = map[string]bool{
 	"Authorization": true, "Cookie": true, "Api-Key": true, "X-Api-Key": true, "Host": true, "Content-Length": true,
 	"Forwarded": true, "X-Forwarded-For": true, "X-Forwarded-Host": true, "X-Forwarded-Proto": true, "X-Real-Ip": true,
 	"Via": true, headerIdempotent: true, "X-Request-Id": true, "Expect": true,
+	// Of a browser: a page's address is the site's own business, and Ollama refuses origins that it does not know.
+	"Origin": true, "Referer": true,
 }
 
 // toProvider is what of a client's header goes to a provider. own is for a request whose reply the gateway reads
@@ -39,7 +41,7 @@ func (i *requestInfo) toProvider(from http.Header, own bool) http.Header {
 	named := connectionNames(from)
 	for name, values := range from {
 		switch {
-		case hopByHop[name], clientOnly[name], named[name], strings.HasPrefix(name, "X-Gateway-"):
+		case hopByHop[name], clientOnly[name], named[name], strings.HasPrefix(name, "X-Gateway-"), strings.HasPrefix(name, "Sec-"):
 		case own && name == "Accept", (own || i.grant.Counts()) && name == "Accept-Encoding":
 		case i.site.Trust.Names(name):
 		default:

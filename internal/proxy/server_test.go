@@ -498,6 +498,7 @@ func TestHeadersTowardsTheProvider(t *testing.T) {
 	in := http.Header{
 		"Authorization": {"Bearer k"}, "Cookie": {"c"}, "Openai-Beta": {"b"}, "X-Gateway-Tools": {"t"}, "Idempotency-Key": {"i"}, "X-Forwarded-For": {"1.2.3.4"},
 		"Connection": {"keep-alive, x-hop"}, "X-Hop": {"h"}, "Accept-Encoding": {"gzip"}, "Traceparent": {"tp"}, "Content-Length": {"9"},
+		"Origin": {"https://app.example"}, "Referer": {"https://app.example/ticket/7"}, "Sec-Fetch-Mode": {"cors"}, "Te": {"trailers"}, "Proxy-Authorization": {"p"},
 	}
 	for own, want := range map[bool]string{false: "Accept-Encoding Openai-Beta Traceparent", true: "Content-Type Openai-Beta Traceparent"} {
 		out := (&requestInfo{site: &Site{}}).toProvider(in, own)

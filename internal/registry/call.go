@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -238,7 +239,7 @@ func (t *Tool) attempt(outer context.Context, c tool.Call) (tool.Result, error) 
 		}
 		return tool.Result{}, e
 	}
-	result, err := t.impl.Call(ctx, c)
+	result, err := t.callImpl(ctx, c)
 	switch {
 	case err == nil:
 		done(breaker.Success)
@@ -250,6 +251,17 @@ func (t *Tool) attempt(outer context.Context, c tool.Call) (tool.Result, error) 
 		done(breaker.Success)
 	}
 	return result, err
+}
+
+// callImpl makes the call. A tool that panics has failed with a defect: it may run on a goroutine of its own, where nobody
+// above would stop it from ending the process, with whatever is in its words on stderr.
+func (t *Tool) callImpl(ctx context.Context, c tool.Call) (result tool.Result, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &tool.Error{Class: tool.Failed, Type: tool.TypeInternal, Err: fmt.Errorf("the tool panicked: %v\n%s", v, debug.Stack())}
+		}
+	}()
+	return t.impl.Call(ctx, c)
 }
 
 // place waits for one of the tool's places, to be released. It gives up a little before the attempt's timeout: calls
