@@ -16,13 +16,19 @@ func validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "validate",
 		Short:   "Check a configuration; exit code 2 with every fault where there is one",
-		Example: "  gateway validate -c gateway.yaml\n  gateway validate --connect",
+		Example: "  gateway validate -c gateway.yaml\n  gateway validate --connect\n  gateway validate --print-config",
 		Args:    cobra.NoArgs,
 	}
 	path := configFlag(cmd)
 	connect := cmd.Flags().Bool("connect", false, "try databases, MCP servers, Redis and the key set of auth.jwt too; exit code 1 where one can't be reached")
+	print := cmd.Flags().Bool("print-config", false, "print the configuration in force as YAML, with its defaults and with *** in place of secrets")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		c, err := loadSettings(*path)
+		from, err := sourceOf(*path)
+		if err != nil {
+			return err
+		}
+		f := from.read()
+		c, err := check(f)
 		if err != nil {
 			return err
 		}
@@ -40,7 +46,14 @@ func validateCommand() *cobra.Command {
 				return err
 			}
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStdout(), "ok: %d upstreams, %d models, %d tools\n", c.Upstreams.Len(), c.Models.Len(), len(g.tools.All()))
+		out := cmd.OutOrStdout()
+		if *print {
+			if _, err := out.Write(c.effective(f)); err != nil {
+				return err
+			}
+			out = cmd.ErrOrStderr()
+		}
+		_, err = fmt.Fprintf(out, "ok: %d upstreams, %d models, %d tools\n", c.Upstreams.Len(), c.Models.Len(), len(g.tools.All()))
 		return err
 	}
 	return cmd

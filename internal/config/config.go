@@ -74,6 +74,9 @@ func Parse(name, dir string, data []byte, lookup func(string) (string, bool)) *F
 	if f.root.Kind() == Null && f.root != nil {
 		f.root = d.node(nil, "", f.root.pos, Mapping)
 	}
+	if f.root != nil {
+		f.addCredentials(f.root, nil)
+	}
 	return f
 }
 

@@ -34,11 +34,20 @@ type Node struct {
 	pos      Pos
 	keyPos   Pos
 	kind     Kind
-	text     string // a scalar's, substituted
-	replaced bool   // a ${...} was replaced in text
-	hidden   bool   // text holds something that stands outside the file: never to be shown
+	text     string    // a scalar's, substituted
+	replaced bool      // a ${...} was replaced in text
+	hidden   bool      // text holds something that stands outside the file: never to be shown
+	outside  []brought // what that is
+	masked   bool      // it was decoded into a Secret
 	children []*Node
 	index    map[string]*Node // of a mapping
+}
+
+// brought is what a ${...} has brought in.
+type brought struct {
+	name  string // of the variable; "" for a file
+	value string
+	plain bool // an address that may be shown
 }
 
 // Path is the dotted path from the document: "tools.lookup.http.url", with items as "a.0"; "" for the document itself.

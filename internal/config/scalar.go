@@ -126,6 +126,7 @@ func (n *Node) secret(v reflect.Value) {
 	case String, Number, Bool:
 		v.SetString(n.text)
 		n.doc.file.addSecret(n.text)
+		n.masked = true
 	default:
 		n.failBad("want a text, got %s", n.kind)
 	}

@@ -65,7 +65,7 @@ func (b *builder) replace(n *Node) {
 		}
 		if outside && value != "" {
 			n.hidden = true
-			b.file.addOutside(value)
+			n.outside = append(n.outside, brought{name: m[2], value: value, plain: !b.file.addOutside(value)})
 		}
 		out.WriteString(value)
 		n.replaced, n.kind = true, String

@@ -79,6 +79,7 @@ func (c *Config) Check(n *config.Node, s tool.Spec) {
 	}
 	p.dir = checkDir(n, folder, c.Dir)
 	c.checkCommand(n, s, folder, p)
+	n.Get("command").FailSecrets("everybody on the machine can read the arguments of a program (ps); set it under env, where the program reads it")
 	c.checkEnv(n, p)
 	c.plan = p
 	c.warnUnused(n, s)

@@ -188,12 +188,16 @@ func (c *ServerConfig) checkLocal(n *config.Node) {
 			n.Get("env").FailKey(name, "%q is no name of an environment variable", name)
 		}
 	}
+	n.Get("command").FailSecrets(openArguments)
+	n.Get("args").FailSecrets(openArguments)
 	for _, text := range append(slices.Clone([]string(c.Command)), c.Args...) {
 		if strings.ContainsRune(text, 0) {
 			n.FailKey("args", "an argument can't hold a NUL character")
 		}
 	}
 }
+
+const openArguments = "everybody on the machine can read the arguments of a program (ps); set it under env, where the program reads it"
 
 // checkRemote checks a server at an address.
 func (c *ServerConfig) checkRemote(n *config.Node) {
