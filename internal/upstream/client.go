@@ -194,8 +194,8 @@ func codeLabel(e *Error) string {
 // maxErrorBody bounds what is read of a reply that is an error.
 const maxErrorBody = 1 << 20
 
-func (c *Client) roundTrip(ctx context.Context, r call) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (c *Client) roundTrip(outer context.Context, r call) (*http.Response, error) {
+	ctx, cancel := context.WithCancelCause(outer)
 	req := (&http.Request{
 		Method:        r.method,
 		URL:           r.url,
@@ -225,8 +225,11 @@ func (c *Client) roundTrip(ctx context.Context, r call) (*http.Response, error) 
 		return resp, nil
 	}
 	body, err := readAll(resp, maxErrorBody)
-	if err != nil {
-		return nil, c.failure(ctx, err)
+	switch {
+	case errors.Is(err, errTooLarge):
+		body = nil // the status says enough
+	case err != nil:
+		return nil, c.failure(outer, err) // ctx has ended with the body
 	}
 	e := fromReply(c.name, resp, body, retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()))
 	if e.Kind == Auth && c.ForwardsClientKey() {

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -55,12 +56,30 @@ func (b *restoredBody) Read(p []byte) (int, error) {
 			continue
 		}
 		var line []byte
-		line, b.err = b.in.ReadBytes('\n')
+		line, b.err = b.line()
 		b.pending = b.names.inLine(line)
 	}
 	n := copy(p, b.pending)
 	b.pending = b.pending[n:]
 	return n, nil
+}
+
+// maxLine bounds a line of a stream that is looked at, like an event that is read.
+const maxLine = 16 << 20
+
+// line is the next line with its end, or what is left of the body.
+func (b *restoredBody) line() ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := b.in.ReadSlice('\n')
+		if len(line)+len(piece) > maxLine {
+			return nil, errTooLarge
+		}
+		line = append(line, piece...)
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return line, err
+		}
+	}
 }
 
 var dataField = []byte("data:")

@@ -78,10 +78,43 @@ func TestWebhookFailures(t *testing.T) {
 	}
 }
 
+// What the webhook is told, and its headers, are for it alone.
+func TestNoRedirectOfAWebhookIsFollowed(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("the other host was told with %v", r.Header)
+	}))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer s.Close()
+	transport := outbound.NewPools(outbound.Dialer{})
+	defer transport.CloseIdleConnections()
+	_, err := tooltest.Make(t, Kind, tool.Env{Transport: transport}, "handoff: {message: bye, webhook: {url: '"+s.URL+"', headers: {Authorization: secret}}}").Call(t.Context(), tool.Call{})
+	tooltest.WantError(t, err, tool.Failed, tool.TypeHTTPStatus)
+}
+
+// A webhook that answers without end is not listened to.
+func TestTheReplyOfAWebhookIsNotReadToItsEnd(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	}))
+	defer s.Close()
+	transport := outbound.NewPools(outbound.Dialer{})
+	defer transport.CloseIdleConnections()
+	if _, err := tooltest.Make(t, Kind, tool.Env{Transport: transport}, "handoff: {message: bye, webhook: '"+s.URL+"'}").Call(t.Context(), tool.Call{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFilesThatCannotWork(t *testing.T) {
 	tooltest.CheckRefuses(t, Kind, []tooltest.Refuses{
 		{Name: "no message", YAML: "handoff: {}", Want: "message is missing"},
 		{Name: "a placeholder that is no parameter", YAML: "handoff: {message: 'to {desk}'}", Want: "desk"},
+		{Name: "TLS without any", YAML: "handoff: {message: bye, webhook: {url: 'http://desk.example.com', tls: {}}}", Want: "tls: the address begins with http://"},
 		{Name: "a webhook that is no address", YAML: "handoff: {message: bye, webhook: desk}", Want: "want an http or https address"},
 	})
 	c, _, _ := tooltest.Read(t, Kind, "handoff: {message: bye, webhook: 'http://desk.example.com/x'}")

@@ -130,10 +130,12 @@ func (s *Server) connectHTTP(ctx context.Context, h http.Header, wire string) (*
 		// ends quiet streams would end the session in the middle of calls. Whether the server is still there is
 		// looked at apart from that.
 		MaxRetries: 1 << 20,
+		// go-sdk 1.8.0 says that 0 is its default, and takes it for no limit.
+		MaxEventSize: mostMessage,
 	}
 	if wire == wireSSE {
 		l.patience = 0 // all that an SSE server says is on the stream
-		t = &mcp.SSEClientTransport{Endpoint: s.config.URL, HTTPClient: l.client()}
+		t = &mcp.SSEClientTransport{Endpoint: s.config.URL, HTTPClient: l.client(), MaxEventSize: mostMessage}
 	}
 	if err := s.begin(ctx, x, t); err != nil {
 		cut(err)

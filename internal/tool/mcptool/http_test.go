@@ -532,6 +532,36 @@ func TestStatusesOfACall(t *testing.T) {
 	}
 }
 
+// The SDK read an event of a streamable HTTP server to its end, however far that was.
+func TestAnEventThatIsTooLongIsNotRead(t *testing.T) {
+	remote := newRemote(t, "older")
+	r := start(t, remote.yaml(""), func(s *Server) { s.pace.poll = time.Hour }).ready()
+	var sent atomic.Int64
+	remote.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+		body, _ := io.ReadAll(q.Body)
+		q.Body = io.NopCloser(strings.NewReader(string(body)))
+		if !strings.Contains(string(body), `"name":"picture"`) {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: ")
+		for piece := strings.Repeat("x", 1<<20); sent.Load() < 64; sent.Add(1) {
+			if _, err := io.WriteString(w, piece); err != nil {
+				break
+			}
+		}
+		return true
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if _, err := r.call(ctx, "picture", tool.Call{}); err == nil {
+		t.Error("the call has a result")
+	}
+	if n := sent.Load(); n >= 64 {
+		t.Errorf("%d MiB of one event were read", n)
+	}
+}
+
 func TestAReplyThatIsTooLongEndsItsCallOnly(t *testing.T) {
 	remote := newRemote(t, "older json")
 	r := start(t, remote.yaml(""), func(s *Server) { s.pace.poll = time.Hour }).ready()
