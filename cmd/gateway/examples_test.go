@@ -9,10 +9,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/outbound/outboundtest"
 	"github.com/toolgate/toolgate/internal/script"
 )
 
@@ -62,7 +64,9 @@ paths:
 // wired says what is wrong with a configuration, warnings included, up to a gateway made of it.
 func wired(t *testing.T, name string, data []byte) error {
 	t.Helper()
-	dir := t.TempDir()
+	a := outboundtest.NewAuthority(t)
+	a.Issue(t, "gateway", time.Now().Add(time.Hour))
+	dir := a.Dir
 	if err := os.WriteFile(filepath.Join(dir, "openai.key"), []byte("sk-of-the-file\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -156,9 +157,7 @@ func post(t *testing.T, front *httptest.Server, body string, header http.Header)
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	resp, err := front.Client().Do(req)
 	if err != nil {
 		t.Fatal(err)

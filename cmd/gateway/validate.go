@@ -21,7 +21,7 @@ func validateCommand() *cobra.Command {
 	}
 	path := configFlag(cmd)
 	connect := cmd.Flags().Bool("connect", false, "try databases, MCP servers, Redis and the key set of auth.jwt too; exit code 1 where one can't be reached")
-	print := cmd.Flags().Bool("print-config", false, "print the configuration in force as YAML, with its defaults and with *** in place of secrets")
+	printed := cmd.Flags().Bool("print-config", false, "print the configuration in force as YAML, with its defaults and with *** in place of secrets")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		from, err := sourceOf(*path)
 		if err != nil {
@@ -47,7 +47,7 @@ func validateCommand() *cobra.Command {
 			}
 		}
 		out := cmd.OutOrStdout()
-		if *print {
+		if *printed {
 			if _, err := out.Write(c.effective(f)); err != nil {
 				return err
 			}

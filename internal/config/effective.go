@@ -152,7 +152,13 @@ func (p *printer) value(v reflect.Value, n *Node, f field, path []string) printe
 			return printed{}
 		}
 		return printed{scalar: quote(v.String())}
+	default:
+		return plainValue(v, n, f)
 	}
+}
+
+// plainValue prints a number or a boolean.
+func plainValue(v reflect.Value, n *Node, f field) printed {
 	if n.Kind() == Null && f.min != "" && below(v, f.min) {
 		return printed{} // not set, which the file could not say
 	}

@@ -67,7 +67,7 @@ func TestOldTLSIsNotSpoken(t *testing.T) {
 	a := outboundtest.NewAuthority(t)
 	a.Issue(t, "client", time.Now().Add(time.Hour))
 	s := a.Server(t, http.NotFoundHandler())
-	s.TLS.MaxVersion = 0x0302 //nolint:gosec // TLS 1.1 is what is to be refused
+	s.TLS.MaxVersion = 0x0302 // TLS 1.1
 	s.TLS.MinVersion = 0x0302
 	c, _ := settings(a.Dir, whole)
 	tr := NewTransport(Dialer{}, c)

@@ -19,7 +19,7 @@ func TestTheServersOwnWordsAreMasked(t *testing.T) {
 	front := httptest.NewUnstartedServer(nil)
 	front.Config = s.server(t.Context(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the key is hunter2-hunter2") }))
 	front.Start()
-	if resp, err := front.Client().Get(front.URL); err == nil { //nolint:noctx // of the test's own server
+	if resp, err := front.Client().Get(front.URL); err == nil {
 		_ = resp.Body.Close()
 		t.Error("the panic has a reply")
 	}
