@@ -3,6 +3,7 @@ package config
 import (
 	"encoding"
 	"encoding/json"
+	"fmt"
 	"reflect"
 	"regexp"
 	"slices"
@@ -89,7 +90,15 @@ func quote(s string) string {
 	if (plainText.MatchString(s) || plainURL.MatchString(s)) && plainKind(s) == String {
 		return s
 	}
-	return string(encode(strings.ReplaceAll(s, "${", "$${")))
+	var b strings.Builder
+	for _, r := range string(encode(strings.ReplaceAll(s, "${", "$${"))) {
+		if r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff { // YAML 1.2.2, 5.1: not as they are
+			fmt.Fprintf(&b, "\\u%04x", r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 func (p *printer) structure(v reflect.Value, n *Node, path []string) printed {

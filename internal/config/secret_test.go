@@ -5,11 +5,36 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
 )
+
+// Some are only known by the name that they stand under.
+func TestCredentialsInPlainWordsAreSecrets(t *testing.T) {
+	f := Parse("gateway.yaml", ".", []byte(`
+tools:
+  a:
+    http:
+      url: https://a.test/x?api_key=in-the-url-1&page=number-1&sort_key=created
+      headers: {Authorization: Bearer in-a-header-2, Cookie: s=in-a-cookie-3; lang=en-gb-3, Accept: text-4/plain, X-Auth-Mode: required, X-Token: "{caller.token5}"}
+      query: {access_token: in-the-query-6, page: number-6}
+    exec: {env: {TOOL_TOKEN: in-the-env-7, MODE: production-7}}
+    parameters: {headers: {token: a-description-8}}
+  headers: {token: no-header-9}
+`), nil)
+	want := []string{
+		"Bearer in-a-header-2", "in-a-cookie-3", "in-a-header-2", "in-the-env-7", "in-the-query-6", "in-the-url-1",
+		"lang=en-gb-3", "en-gb-3", "s=in-a-cookie-3; lang=en-gb-3",
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, f.Secrets()); diff != "" {
+		t.Errorf("secrets (-want +got):\n%s", diff)
+	}
+}
 
 func TestASecretNeverPrints(t *testing.T) {
 	const text = "s3cret-value"

@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -71,17 +70,16 @@ var urlItem = regexp.MustCompile(`[?&]([^=&#\s]+)=([^&#\s{}]+)`)
 // telling are names of headers and items of a query that hold a credential.
 var telling = regexp.MustCompile(`(?i)auth|cookie|key|token|secret|passw|pwd|credential|signature|session`)
 
+// word is a text that is no credential though its name says so: "Auth-Mode: required" is to garble no other text.
+var word = regexp.MustCompile(`^[A-Za-z][A-Za-z _./-]{0,19}$`)
+
 // addCredentials remembers the values that are credentials by their name, of a whole document.
 func (f *File) addCredentials(n *Node, path []string) {
-	for i, c := range n.children {
-		at := append(slices.Clip(path), c.key)
-		if n.kind == List {
-			at[len(at)-1] = strconv.Itoa(i)
-		}
-		f.addCredentials(c, at)
+	for _, c := range n.children {
+		f.addCredentials(c, append(slices.Clip(path), c.key))
 	}
 	switch {
-	case n.kind != String || strings.Contains(n.text, "{"): // a placeholder is none
+	case n.kind != String || strings.Contains(n.text, "{") || word.MatchString(n.text): // a placeholder is none
 	case credential(path) && (path[len(path)-2] != "env" || secretName.MatchString(path[len(path)-1])):
 		f.addSecret(n.text)
 		for _, m := range cookieValue.FindAllStringSubmatch(n.text, -1) {
@@ -119,7 +117,7 @@ func (f *File) addPasswords(text string) {
 		found = append(found, m[1])
 	}
 	for _, m := range urlItem.FindAllStringSubmatch(text, -1) {
-		if telling.MatchString(m[1]) {
+		if telling.MatchString(m[1]) && !word.MatchString(m[2]) {
 			found = append(found, m[2])
 		}
 	}
