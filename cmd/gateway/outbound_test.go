@@ -259,3 +259,46 @@ func TestARenewedCertificateIsReadAgain(t *testing.T) {
 		}
 	}
 }
+
+// What a client shows who it is by is for the gateway: neither provider nor tool get it.
+func TestNothingOfTheClientReachesATool(t *testing.T) {
+	var mu sync.Mutex
+	got := map[string]http.Header{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		got[r.URL.Path] = r.Header
+		mu.Unlock()
+		message := `{"role":"assistant","content":"done"}`
+		if !strings.Contains(string(body), `"role":"tool"`) {
+			message = `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":`+message+`,"finish_reason":"stop"}]}`)
+	}))
+	defer s.Close()
+	g, logs := loggingGateway(t, t.TempDir(), `
+upstreams: {up: {base_url: "${URL}/v1", api_key: sk-of-the-operator}}
+tools: {look: {description: Looks., parameters: {}, http: {url: "${URL}/look"}}}
+`, map[string]string{"URL": s.URL})
+	front := httptest.NewServer(g.server.Handler(true))
+	defer front.Close()
+	client := http.Header{}
+	for _, name := range []string{"Authorization", "Cookie", "Api-Key", "X-Api-Key", "X-Gateway-Other", "Origin", "Referer", "X-Forwarded-For", "Idempotency-Key", "Proxy-Authorization", "X-Own"} {
+		client.Set(name, "of-the-client")
+	}
+	client.Set("X-Gateway-Progress", "off")
+	if status, reply := post(t, front, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`, client); status != http.StatusOK {
+		t.Fatalf("the client reads %d %s\n%s", status, reply, logs)
+	}
+	for path, header := range got {
+		for name, values := range header {
+			if strings.Contains(strings.Join(values, " "), "of-the-client") && (path == "/look" || name != "X-Own") {
+				t.Errorf("%s got %s: %v", path, name, values)
+			}
+		}
+	}
+	if got["/look"] == nil || got["/v1/chat/completions"].Get("Authorization") != "Bearer sk-of-the-operator" {
+		t.Errorf("the tool got %v, the provider %v", got["/look"], got["/v1/chat/completions"])
+	}
+}
