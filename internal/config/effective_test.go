@@ -16,7 +16,8 @@ func TestQuotedTextsAreReadAgain(t *testing.T) {
 	}
 	check := func(t interface {
 		Errorf(format string, args ...any)
-	}, text string) {
+	}, text string,
+	) {
 		n, p := read(text)
 		if p != nil || n.Kind() != String || n.Text() != text {
 			t.Errorf("%q is written as %s and read as %s %q, %v", text, quote(text), n.Kind(), n.Text(), p)
