@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,48 @@ func sharedRuns(t *testing.T, s *redistest.Server, keep int) *Redis {
 	}
 	t.Cleanup(func() { _ = r.Close() })
 	return NewRedis(r, keep, time.Hour, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+}
+
+// Every field of a run comes back, those that are still to be thought of too.
+func TestAllOfARunComesBack(t *testing.T) {
+	r := sample(1)
+	r.Steps = []Step{{}}
+	var fill func(v reflect.Value)
+	fill = func(v reflect.Value) {
+		switch {
+		case v.Type() == reflect.TypeFor[time.Time]():
+			v.Set(reflect.ValueOf(time.UnixMilli(1_700_000_000_123).UTC()))
+		case v.Type() == reflect.TypeFor[json.RawMessage]():
+			v.SetBytes([]byte(`{"a":1}`))
+		case v.Kind() == reflect.Struct:
+			for i := range v.NumField() {
+				fill(v.Field(i))
+			}
+		case v.Kind() == reflect.Slice:
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			fill(v.Index(0))
+		case v.Kind() == reflect.String:
+			v.SetString("x")
+		case v.Kind() == reflect.Bool:
+			v.SetBool(true)
+		case v.CanFloat():
+			v.SetFloat(1.5)
+		case v.CanInt():
+			v.SetInt(int64(7 * time.Millisecond)) // of durations and counts alike
+		}
+	}
+	fill(reflect.ValueOf(r).Elem())
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := &Run{}
+	if err := json.Unmarshal(b, got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(r, got); diff != "" {
+		t.Error(diff)
+	}
 }
 
 func TestRunsOfSeveralProcesses(t *testing.T) {

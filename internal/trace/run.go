@@ -156,7 +156,7 @@ func (r *Run) UnmarshalJSON(b []byte) error {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	*r = Run{
 		ID: v.ID, RequestID: v.RequestID, Caller: v.Caller, Model: v.Model, Stream: v.Stream, Start: v.Started, Took: ms(v.MS), Stop: v.Stop, Offered: v.Offered,
-		Usage: v.Usage, Cost: v.Cost, Error: v.Error, Shortened: v.Shortened, Lost: v.Lost, Approval: v.Approval, Notes: v.Notes,
+		Usage: v.Usage, Cost: v.Cost, Error: v.Error, Shortened: v.Shortened, Lost: v.Lost, Tainted: v.Tainted, Approval: v.Approval, Notes: v.Notes,
 		Steps: make([]Step, len(v.Steps)), Calls: make([]Call, len(v.Calls)),
 	}
 	for i, s := range v.Steps {
