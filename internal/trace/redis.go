@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
@@ -121,11 +122,12 @@ func (s *Redis) flush(r *Run) {
 // putRun keeps a run, puts its id at the end of the list by time, and takes the oldest away where there are too many.
 var putRun = redis.NewScript(`
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-redis.call('ZADD', KEYS[2], ARGV[3], KEYS[1])
+redis.call('ZADD', KEYS[2], ARGV[3], ARGV[5])
 redis.call('PEXPIRE', KEYS[2], ARGV[2])
 local over = redis.call('ZCARD', KEYS[2]) - tonumber(ARGV[4])
 if over > 0 then
-  for _, key in ipairs(redis.call('ZPOPMIN', KEYS[2], over)) do redis.call('DEL', key) end
+  local gone = redis.call('ZPOPMIN', KEYS[2], over)
+  for i = 1, #gone, 2 do redis.call('DEL', ARGV[6] .. gone[i]) end
 end
 return 1`)
 
@@ -136,13 +138,17 @@ func (s *Redis) put(ctx context.Context, r *Run) {
 	if keep == 0 {
 		return
 	}
+	at, err := begun(r.ID) // by which the ids are in order too
+	if err != nil {
+		at = r.Start
+	}
 	value, err := json.Marshal(r)
 	if err == nil && len(value) > maxRun {
 		err = errTooLarge
 	}
 	if err == nil {
 		err = s.redis.Do(ctx, runsKind, func(ctx context.Context, c redis.Cmdable) error {
-			return putRun.Run(ctx, c, []string{s.key(r.ID), s.redis.Key(runsKind, "newest")}, value, ttl.Milliseconds(), r.Start.UnixMilli(), keep).Err()
+			return putRun.Run(ctx, c, []string{s.key(r.ID), s.newest()}, value, ttl.Milliseconds(), at.UnixMilli(), keep, r.ID, s.key("")).Err()
 		})
 	}
 	if err != nil {
@@ -154,6 +160,9 @@ func (s *Redis) put(ctx context.Context, r *Run) {
 var errTooLarge = errors.New("the record of the run is too large")
 
 func (s *Redis) key(id string) string { return s.redis.Key(runsKind, "id "+id) }
+
+// newest is the key of the ids by the time that their runs began.
+func (s *Redis) newest() string { return s.redis.Key(runsKind, "newest") }
 
 // Get is the run with that id, if it is kept and was made by that caller.
 func (s *Redis) Get(ctx context.Context, id, caller string) (*Run, error) {
@@ -179,4 +188,77 @@ func (s *Redis) Get(ctx context.Context, id, caller string) (*Run, error) {
 		return nil, ErrNotKept
 	}
 	return r, nil
+}
+
+const (
+	// listChunk is how many runs are read at once, and maxListed how many are looked at for one page.
+	listChunk = 100
+	maxListed = 2000
+)
+
+// List is a part of the runs that are asked for. It may have fewer than there are, with a Next, where few of many are
+// asked for.
+func (s *Redis) List(ctx context.Context, q Query) (Page, error) {
+	page, last := Page{}, q.Before
+	from := "+inf"
+	if q.Before != "" {
+		at, err := begun(q.Before)
+		if err != nil {
+			return page, err
+		}
+		from = strconv.FormatInt(at.UnixMilli(), 10)
+	}
+	for offset := int64(0); offset < maxListed; offset += listChunk {
+		ids, runs, err := s.chunk(ctx, from, offset)
+		if err != nil {
+			return Page{}, err
+		}
+		for i, r := range runs {
+			if q.Before != "" && ids[i] >= q.Before {
+				continue
+			}
+			last = ids[i]
+			if r == nil || !q.takes(r) {
+				continue
+			}
+			if page.Runs = append(page.Runs, r); len(page.Runs) == q.limit() {
+				page.Next = last
+				return page, nil
+			}
+		}
+		if len(ids) < listChunk {
+			return page, nil
+		}
+	}
+	page.Next = last
+	return page, nil
+}
+
+// chunk is some of the runs, the newest first, from a time on; nil of those that are gone.
+func (s *Redis) chunk(ctx context.Context, from string, offset int64) (ids []string, runs []*Run, err error) {
+	var values []any
+	err = s.redis.Do(ctx, runsKind, func(ctx context.Context, c redis.Cmdable) (err error) {
+		ids, err = c.ZRevRangeByScore(ctx, s.newest(), &redis.ZRangeBy{Min: "-inf", Max: from, Offset: offset, Count: listChunk}).Result()
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		keys := make([]string, len(ids))
+		for i, id := range ids {
+			keys[i] = s.key(id)
+		}
+		values, err = c.MGet(ctx, keys...).Result()
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	runs = make([]*Run, len(ids))
+	for i, v := range values {
+		text, ok := v.(string)
+		r := &Run{}
+		if ok && json.Unmarshal([]byte(text), r) == nil {
+			runs[i] = r
+		}
+	}
+	return ids, runs, nil
 }

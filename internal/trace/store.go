@@ -13,6 +13,8 @@ type Store interface {
 	Add(r *Run)
 	// Get is the run with that id, if it is kept and was made by that caller; else the error is ErrNotKept.
 	Get(ctx context.Context, id, caller string) (*Run, error)
+	// List is a part of the runs that are asked for. The query was checked.
+	List(ctx context.Context, q Query) (Page, error)
 	// Limit changes how many runs are kept and for how long.
 	Limit(keep int, ttl time.Duration)
 }
@@ -79,8 +81,23 @@ func (s *Memory) Get(_ context.Context, id, caller string) (*Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.byID[id]
-	if r == nil || r.Caller != caller || s.now().Sub(r.Start) > s.ttl {
+	if r == nil || r.Caller != caller || s.over(r) {
 		return nil, ErrNotKept
 	}
 	return r, nil
+}
+
+func (s *Memory) over(r *Run) bool { return s.now().Sub(r.Start) > s.ttl }
+
+// List is a part of the runs that are asked for.
+func (s *Memory) List(_ context.Context, q Query) (Page, error) {
+	s.mu.Lock()
+	var runs []*Run
+	for _, r := range s.ring {
+		if r != nil && (q.Before == "" || r.ID < q.Before) && !s.over(r) && q.takes(r) {
+			runs = append(runs, r)
+		}
+	}
+	s.mu.Unlock()
+	return q.page(runs), nil
 }
