@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/outbound"
 )
 
 // fetchTime bounds one reading of a set.
@@ -40,16 +42,11 @@ func loopback(host string) bool {
 // HTTP reads the set at an address that CheckURL finds good. It uses no proxy of the environment, follows redirects on
 // the same scheme, host and port alone, and keeps no connection.
 func HTTP(address string) Source {
+	transport := outbound.NewTransport(outbound.Dialer{Timeout: 5 * time.Second}, nil)
+	transport.DisableKeepAlives = true
 	client := &http.Client{
-		Timeout: fetchTime,
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			TLSHandshakeTimeout:    5 * time.Second,
-			ForceAttemptHTTP2:      true,
-			DisableKeepAlives:      true,
-			DisableCompression:     true,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
+		Timeout:   fetchTime,
+		Transport: transport,
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if from := via[0].URL; r.URL.Scheme != from.Scheme || r.URL.Host != from.Host {
 				return errors.New("the redirect leads to another host")

@@ -52,7 +52,7 @@ func TestAServerOfAnAuthorityAndACertificateOfOurs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _, err := Fetch(t.Context(), by, s.URL, 100)
+			got, err := fetch(t.Context(), by, s.URL, 100)
 			switch {
 			case tt.want == "" && (err != nil || string(got) != "hello client"):
 				t.Errorf("got %q, %v", got, err)
@@ -72,7 +72,7 @@ func TestOldTLSIsNotSpoken(t *testing.T) {
 	c, _ := settings(a.Dir, whole)
 	tr := NewTransport(Dialer{}, c)
 	defer tr.CloseIdleConnections()
-	if _, _, err := Fetch(t.Context(), tr, s.URL, 100); err == nil || !strings.Contains(err.Error(), "version") {
+	if _, err := fetch(t.Context(), tr, s.URL, 100); err == nil || !strings.Contains(err.Error(), "version") {
 		t.Errorf("%v, want a refusal of the version", err)
 	}
 	if v := NewTransport(Dialer{}, nil).TLSClientConfig.MinVersion; v != 0x0303 {
