@@ -33,30 +33,33 @@ func TestWhatTheTableOfProvidersNamesIsThere(t *testing.T) {
 	}
 }
 
-// What the document on prompt injection promises is shown by tests and golden conversations that are there.
-func TestWhatIsPromisedOfPromptInjectionIsShown(t *testing.T) {
-	data, err := os.ReadFile("../../docs/prompt-injection.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, table, _ := strings.Cut(string(data), "| what is promised | shown by |")
+// What these documents promise is shown by tests and golden conversations that are there.
+func TestWhatIsPromisedIsShown(t *testing.T) {
 	tests := testsOfTheTree(t)
-	found := 0
-	for line := range strings.Lines(table) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 4 {
-			continue
+	for document, least := range map[string]int{"prompt-injection.md": 10, "security.md": 100} {
+		data, err := os.ReadFile("../../docs/" + document)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[2], -1) {
-			found++
-			_, err := os.Stat(filepath.Join("testdata/conversations", m[1]+".txtar"))
-			if !tests[m[1]] && err != nil {
-				t.Errorf("there is neither a test nor a conversation %s", m[1])
+		found := 0
+		for _, table := range strings.Split(string(data), "| what is promised | shown by |")[1:] {
+			for line := range strings.Lines(strings.TrimLeft(table, "\n")) {
+				cells := strings.Split(line, "|")
+				if len(cells) < 4 { // the table is over
+					break
+				}
+				for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[len(cells)-2], -1) {
+					found++
+					_, err := os.Stat(filepath.Join("testdata/conversations", m[1]+".txtar"))
+					if !tests[m[1]] && err != nil {
+						t.Errorf("%s: there is neither a test nor a conversation %s", document, m[1])
+					}
+				}
 			}
 		}
-	}
-	if found < 10 {
-		t.Errorf("%d are named", found)
+		if found < least {
+			t.Errorf("%s names %d, want at least %d", document, found, least)
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ const shortestSecret = 6
 // Secrets are the values that must not show in logs and messages: what came from the environment and from files, what
 // stands in Secret fields that have been decoded so far, passwords and credentials in URLs, and headers, items of a
 // query and variables of an `env` whose name tells of a credential. Left out are texts of five characters or fewer, plain
-// http URLs without user and query, and the defaults of ${NAME:-default}, which stand in the file.
+// http URLs without user and query, addresses to listen on, and the defaults of ${NAME:-default}, which stand in the file.
 func (f *File) Secrets() []string { return sortedKeys(f.secrets) }
 
 func (f *File) addSecret(s string) {
@@ -28,9 +28,15 @@ func (f *File) addOutside(s string) (added bool) {
 		u.Host != "" && u.User == nil && u.RawQuery == "" {
 		return false
 	}
+	if listens.MatchString(s) {
+		return false
+	}
 	f.addSecret(s)
 	return true
 }
+
+// listens is an address to listen on, which the log tells.
+var listens = regexp.MustCompile(`^(\d{1,3}(\.\d{1,3}){3}|\[[0-9A-Fa-f:.]+\]|localhost)?:\d{1,5}$`)
 
 // secretName are names of environment variables that say that they hold a secret.
 var secretName = regexp.MustCompile(`(?i)(^|_)([A-Z0-9]*(KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|PWD|CREDENTIAL)S?|PASS|PAT)[0-9]*(_|$)`)

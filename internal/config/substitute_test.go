@@ -112,3 +112,16 @@ gateway.yaml:4:4: d: is not x *** and not "***"`
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// The log of a gateway that is told by the environment where to listen says where that is.
+func TestAddressesToListenOnAreNoSecrets(t *testing.T) {
+	for value, secret := range map[string]bool{
+		"127.0.0.1:8080": false, ":8080": false, "[::1]:65000": false, "localhost:8080": false, "0.0.0.0:80": false,
+		"word:12345": true, "127.0.0.1:8080x": true, "12345678:9": true, ":123456": true,
+	} {
+		f := Parse("x.yaml", ".", []byte("a: ${V}"), func(string) (string, bool) { return value, true })
+		if got := len(f.Secrets()) > 0; got != secret {
+			t.Errorf("%s: taken for a secret %v, want %v", value, got, secret)
+		}
+	}
+}
