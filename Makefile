@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 TESTFLAGS ?=
 
 TOOL    = $(GO) tool -modfile=internal/tools/go.mod
-MODULES = . internal/tools internal/e2e/openaigo
+MODULES = . internal/tools internal/e2e/openaigo deploy/check
 # The packages whose expected files a test writes anew.
 GOLDEN  = $(shell grep -rl --include='*_test.go' '"update", false' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
@@ -82,10 +82,21 @@ cases: build ## the cases of ../shared against bin/gateway; .ci/cases-not-yet.tx
 	GO=$(GO) .ci/cases bin/gateway
 
 .PHONY: image
-image: ## the container image, with docker or podman
-	@builder=; for b in docker podman; do if $$b info >/dev/null 2>&1; then builder=$$b; break; fi; done; \
-	if [ -z "$$builder" ]; then echo "no image was built: neither docker nor podman works here" >&2; exit 1; fi; \
-	$$builder build -f deploy/Dockerfile --build-arg VERSION='$(VERSION)' -t toolgate:'$(VERSION)' .
+image: build ## the container image of bin/gateway for this architecture, with docker, podman or buildah
+	@builder=; for b in docker podman buildah; do if $$b info >/dev/null 2>&1; then builder=$$b; break; fi; done; \
+	if [ -z "$$builder" ]; then echo "no image was built: none of docker, podman and buildah works here" >&2; exit 1; fi; \
+	arch=$$($(GO) env GOARCH) && cp bin/gateway bin/gateway-linux-$$arch && \
+	$$builder build -f deploy/release.Dockerfile --build-arg TARGETARCH=$$arch -t toolgate:'$(VERSION)' .
+
+.PHONY: deploy-check
+deploy-check: build ## Kubernetes, Compose, systemd and an image builder take what is in deploy, and a gateway comes up from it
+	internal/e2e/setup.sh kubernetes
+	$(GO) -C deploy/check test -count=1 $(TESTFLAGS) ./...
+
+.PHONY: openapi-check
+openapi-check: ## openapi.yaml is a good description; the tests hold it against what is served
+	internal/e2e/setup.sh openapi
+	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true .cache/e2e/openapi/node_modules/.bin/redocly lint openapi.yaml
 
 .PHONY: check
 check: ## all that CI runs

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // certificates of public authorities where the system has none, as in the image
 )
 
 // version is set by the linker in releases.

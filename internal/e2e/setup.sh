@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the SDKs that the end-to-end tests drive, each with pinned versions, into a cache folder.
 #
-#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openaigo] [conformance]
+#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openaigo] [conformance] [kubernetes] [openapi]
 #
-# Without a part it takes all five. A part that is there and fits its pins is left as it is, so that a second run takes
+# Without a part it takes all. A part that is there and fits its pins is left as it is, so that a second run takes
 # a moment. --check installs nothing: it names each part that is missing or outdated and exits with 1.
 # TOOLGATE_E2E_CACHE is the folder, relative to the repository's root; default .cache/e2e.
 set -euo pipefail
@@ -48,7 +48,15 @@ wanted() {
 		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
 		{ python3 -V && echo "$node_for_conformance" && cat "$here/conformance/package.json" "$here/conformance/package-lock.json"; } | digest
 		;;
-	*) fail "there is no part $1: want python, node, frameworks, openaigo or conformance" ;;
+	kubernetes)
+		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
+		{ python3 -V && cat "$here/kubernetes/requirements.txt"; } | digest
+		;;
+	openapi)
+		need node "Node.js 20 or newer"
+		{ node --version && cat "$here/openapi/package.json" "$here/openapi/package-lock.json"; } | digest
+		;;
+	*) fail "there is no part $1: want python, node, frameworks, openaigo, conformance, kubernetes or openapi" ;;
 	esac
 }
 
@@ -80,6 +88,10 @@ npm_install() {
 	(cd "$cache/$1" && npm ci --silent --no-audit --no-fund --ignore-scripts)
 }
 
+install_kubernetes() { pip_install kubernetes; }
+
+install_openapi() { npm_install openapi; }
+
 install_openaigo() {
 	say "compiling openai-go takes minutes with an empty build cache"
 	local out
@@ -108,7 +120,7 @@ if [[ ${1-} == --check ]]; then
 	shift
 fi
 if [[ $# == 0 ]]; then
-	set -- python node frameworks openaigo conformance
+	set -- python node frameworks openaigo conformance kubernetes openapi
 fi
 status=0
 for part in "$@"; do

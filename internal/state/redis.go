@@ -41,6 +41,14 @@ type Redis struct {
 	lost    atomic.Bool // the last exchange failed: the log says so once
 }
 
+// silent keeps the library from writing to stderr by itself, past the log and what that hides: its errors are told by Do.
+type silent struct{}
+
+// Printf writes nothing.
+func (silent) Printf(context.Context, string, ...any) {}
+
+func init() { redis.SetLogger(silent{}) }
+
 // RedisOptions tells how a Redis is reached. All is required.
 type RedisOptions struct {
 	URL       string // as ParseRedisURL takes it
