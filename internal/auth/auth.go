@@ -54,7 +54,7 @@ type KeyConfig struct {
 	Models *[]string     `yaml:"models" doc:"Models that the key may use: names, globs, -name takes away. Without it all."`
 	Tools  *[]string     `yaml:"tools" doc:"Tools that the key may use: names, globs, -name takes away. Without it all."`
 	Caller *config.Node  `yaml:"caller" doc:"Fields that tools may bind as caller.NAME."`
-	Limits limit.Config  `yaml:"limits" doc:"Requests and tokens a minute, and requests at once, that the key may have."`
+	Limits limit.Config  `yaml:"limits" doc:"What the key may have: requests and tokens a minute, cost a day, requests at once."`
 	Budget budget.Config `yaml:"budget" doc:"Narrows the model's budget."`
 
 	Approve *bool `yaml:"approve" doc:"Whether the key may decide on calls that wait for an approval, of other keys too. Default true."`

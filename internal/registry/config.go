@@ -77,15 +77,15 @@ func (c *Confirm) Check(n *config.Node) {
 
 // ConfigSchema is the JSON Schema of both forms.
 func (Confirm) ConfigSchema() any {
-	one := func(of ...string) any { // or a text from the environment
-		return map[string]any{"type": "string", "anyOf": []any{map[string]any{"enum": of}, map[string]any{"pattern": `\$\{`}}}
+	one := func(doc string, of ...string) map[string]any { // or a text from the environment
+		return map[string]any{"type": "string", "description": doc, "anyOf": []any{map[string]any{"enum": of}, map[string]any{"pattern": `\$\{`}}}
 	}
-	by := one(ConfirmNone, ConfirmUser, ConfirmApproval)
+	by := one("who confirms", ConfirmNone, ConfirmUser, ConfirmApproval)
 	return map[string]any{"anyOf": []any{
 		by,
 		map[string]any{
 			"type":                 "object",
-			"properties":           map[string]any{"by": by, "after": one(afterUntrusted)},
+			"properties":           map[string]any{"by": by, "after": one("from when on: once an untrusted tool has answered; without it always", afterUntrusted)},
 			"required":             []string{"by"},
 			"additionalProperties": false,
 		},
@@ -172,10 +172,14 @@ func (e *ErrorEntry) DecodeNode(n *config.Node) {
 
 // ConfigSchema is the JSON Schema of an entry.
 func (ErrorEntry) ConfigSchema() any {
-	text := map[string]any{"type": "string"}
-	return map[string]any{"anyOf": []any{text, map[string]any{
+	text := func(doc string) any { return map[string]any{"type": "string", "description": doc} }
+	return map[string]any{"anyOf": []any{map[string]any{"type": "string"}, map[string]any{
 		"type": "object", "additionalProperties": false,
-		"properties": map[string]any{"code": text, "message": text, "retryable": map[string]any{"type": "boolean"}, "result": map[string]any{}},
+		"properties": map[string]any{
+			"code": text("the code that the model reads"), "message": text("the message that the model reads, with placeholders"),
+			"retryable": map[string]any{"type": "boolean", "description": "whether the model reads that the same call may succeed later"},
+			"result":    map[string]any{"description": "data that the model reads in place of an error"},
+		},
 	}}}
 }
 

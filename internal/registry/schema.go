@@ -3,6 +3,9 @@ package registry
 import (
 	"encoding/json"
 
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/tool"
 )
@@ -17,7 +20,7 @@ func ConfigSchema(kinds []tool.Kind) any {
 	}
 	var choices []any
 	for _, k := range kinds {
-		common.Properties[k.Name] = config.SchemaOf(k.New())
+		common.Properties[k.Name] = described(config.SchemaOf(k.New()), k.Doc)
 		choices = append(choices, map[string]any{"required": []string{k.Name}})
 	}
 	return map[string]any{
@@ -32,4 +35,15 @@ func ConfigSchema(kinds []tool.Kind) any {
 			"additionalProperties": false,
 		},
 	}
+}
+
+// described is a schema with a description, where it has none.
+func described(schema json.RawMessage, doc string) json.RawMessage {
+	if gjson.GetBytes(schema, "description").Exists() {
+		return schema
+	}
+	if with, err := sjson.SetBytes(schema, "description", doc); err == nil {
+		return with
+	}
+	return schema
 }

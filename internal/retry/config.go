@@ -43,15 +43,17 @@ func (c Config) Policy() Policy {
 
 // ConfigSchema is the JSON Schema of both forms.
 func (Config) ConfigSchema() any {
-	duration := map[string]any{"type": "string", "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`}
+	duration := func(doc string) any {
+		return map[string]any{"type": "string", "pattern": `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`, "description": doc}
+	}
 	return map[string]any{"anyOf": []any{
 		map[string]any{"type": "integer", "minimum": 0, "description": "further attempts"},
 		map[string]any{
 			"type": "object",
 			"properties": map[string]any{
 				"attempts": map[string]any{"type": "integer", "minimum": 1, "description": "attempts in all"},
-				"base":     duration,
-				"max":      duration,
+				"base":     duration("about how long the first wait is; each further one is about twice as long"),
+				"max":      duration("the longest wait, unless the other side asks for a longer one"),
 			},
 			"additionalProperties": false,
 		},

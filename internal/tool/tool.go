@@ -187,6 +187,7 @@ type (
 // Kind is a kind of tool, for the list in cmd/gateway.
 type Kind struct {
 	Name string        // the key of a tool's YAML that chooses it, such as "http"
+	Doc  string        // what it is, for the reference
 	New  func() Config // a pointer to an empty configuration, to be decoded into
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // Kind is the `answer` kind of tool.
-var Kind = tool.Kind{Name: "answer", New: func() tool.Config { return &Config{} }}
+var Kind = tool.Kind{Name: "answer", Doc: "The arguments are the answer: the run ends with them.", New: func() tool.Config { return &Config{} }}
 
 // Config is the `answer` part of a tool, which has nothing to say: answer: {}.
 type Config struct{}

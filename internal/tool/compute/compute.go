@@ -19,7 +19,7 @@ import (
 )
 
 // Kind is the `compute` kind of tool.
-var Kind = tool.Kind{Name: "compute", New: func() tool.Config { return &Config{} }}
+var Kind = tool.Kind{Name: "compute", Doc: "A calculation over the arguments, without any request.", New: func() tool.Config { return &Config{} }}
 
 // TypeCompute is the type of a failed computation, as the model reads it.
 const TypeCompute = "ComputeError"

@@ -13,7 +13,7 @@ import (
 )
 
 // Kind is the `exec` kind of tool.
-var Kind = tool.Kind{Name: "exec", New: func() tool.Config { return &Config{} }}
+var Kind = tool.Kind{Name: "exec", Doc: "A program, without a shell; the arguments are JSON on its standard input.", New: func() tool.Config { return &Config{} }}
 
 // Config is the `exec` part of a tool.
 type Config struct {

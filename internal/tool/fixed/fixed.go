@@ -9,7 +9,7 @@ import (
 )
 
 // Kind is the `const` kind of tool.
-var Kind = tool.Kind{Name: "const", New: func() tool.Config { return &Config{} }}
+var Kind = tool.Kind{Name: "const", Doc: "The same text each time.", New: func() tool.Config { return &Config{} }}
 
 // Config is the `const` part of a tool: a text, or anything else, which becomes JSON.
 type Config struct{ text string }

@@ -21,7 +21,7 @@ import (
 )
 
 // Kind is the `handoff` kind of tool.
-var Kind = tool.Kind{Name: "handoff", New: func() tool.Config { return &Config{} }}
+var Kind = tool.Kind{Name: "handoff", Doc: "The run ends with a message to the user, and somebody else is told.", New: func() tool.Config { return &Config{} }}
 
 // Config is the `handoff` part of a tool.
 type Config struct {
@@ -38,6 +38,9 @@ type Webhook struct {
 	TLS     *outbound.TLS             `yaml:"tls" doc:"How TLS is spoken."`
 }
 
+// webhook is the form of Webhook with keys.
+type webhook Webhook
+
 // DecodeNode reads an address alone, or a mapping with headers.
 func (w *Webhook) DecodeNode(n *config.Node) {
 	if n.Kind() == config.Mapping {
@@ -50,10 +53,7 @@ func (w *Webhook) DecodeNode(n *config.Node) {
 // ConfigSchema is that of an address or a mapping.
 func (*Webhook) ConfigSchema() any {
 	text := map[string]any{"type": "string"}
-	return map[string]any{"anyOf": []any{text, map[string]any{
-		"type": "object", "additionalProperties": false, "required": []string{"url"},
-		"properties": map[string]any{"url": text, "headers": map[string]any{"type": "object", "additionalProperties": text}, "tls": config.SchemaOf(&outbound.TLS{})},
-	}}}
+	return map[string]any{"anyOf": []any{text, config.SchemaOf(webhook{})}}
 }
 
 // DefaultEffect is Write where somebody is told.

@@ -21,14 +21,14 @@ type Auth struct {
 
 // Basic is a user's name and password.
 type Basic struct {
-	Username string        `yaml:"username"`
-	Password config.Secret `yaml:"password"`
+	Username string        `yaml:"username" doc:"the user's name, without a colon"`
+	Password config.Secret `yaml:"password" doc:"the user's password"`
 }
 
 // Named is a secret with the name that it is sent under.
 type Named struct {
-	Name  string        `yaml:"name"`
-	Value config.Secret `yaml:"value"`
+	Name  string        `yaml:"name" doc:"what it is sent as"`
+	Value config.Secret `yaml:"value" doc:"the secret"`
 }
 
 // Check reports anything but exactly one way.

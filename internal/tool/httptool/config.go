@@ -13,7 +13,7 @@ import (
 )
 
 // Kind is the `http` kind of tool.
-var Kind = tool.Kind{Name: "http", New: func() tool.Config { return &Config{} }}
+var Kind = tool.Kind{Name: "http", Doc: "A request to an HTTP service.", New: func() tool.Config { return &Config{} }}
 
 // Config is the `http` part of a tool.
 type Config struct {

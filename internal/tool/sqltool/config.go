@@ -13,7 +13,7 @@ import (
 
 // Kind is the `sql` kind of tool, on the databases of the same file.
 func Kind(dbs *Databases) tool.Kind {
-	return tool.Kind{Name: "sql", New: func() tool.Config { return &Config{dbs: dbs} }}
+	return tool.Kind{Name: "sql", Doc: "A statement in a database.", New: func() tool.Config { return &Config{dbs: dbs} }}
 }
 
 // Config is the `sql` part of a tool.

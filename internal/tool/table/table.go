@@ -24,7 +24,7 @@ import (
 )
 
 // Kind is the `table` kind of tool.
-var Kind = tool.Kind{Name: "table", New: func() tool.Config { return &Config{} }}
+var Kind = tool.Kind{Name: "table", Doc: "A look-up in a table of the file, or of a CSV file.", New: func() tool.Config { return &Config{} }}
 
 // Config is the `table` part of a tool. Either Rows or File is there.
 type Config struct {
