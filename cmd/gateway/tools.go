@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -19,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/globs"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/tool"
 )
 
 func toolsCommand() *cobra.Command {
@@ -120,15 +122,17 @@ func shorten(s string, limit int) string {
 
 func toolsCallCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "call NAME [ARGUMENTS]",
-		Short: "Call a tool for real with a JSON object of arguments, and print what a model would read",
-		Long: `Call a tool for real with a JSON object of arguments, and print what a model would read.
+		Use:   "call NAME [ARGUMENTS | NAME=VALUE ...]",
+		Short: "Call a tool for real, and print what a model would read",
+		Long: `Call a tool for real, and print what a model would read.
 
-The arguments are read, checked and completed as in a run. What was sent, with secrets masked, and the time it took go
-to stderr. Exit code 1 when the call failed.`,
+Arguments are one JSON object, or NAME=VALUE for each: a text, which becomes a number or boolean where the tool wants one,
+or a JSON list or object. They are read, checked and completed as in a run. What was sent, with secrets masked, and the
+time it took go to stderr. Exit code 1 when the call failed.`,
 		Example: `  gateway tools call lookup_cep '{"cep":"01001000"}' -c gateway.yaml
+  gateway tools call lookup_cep cep=01001000
   gateway tools call find_docs '{"q":"leave"}' --caller level=2`,
-		Args: cobra.RangeArgs(1, 2),
+		Args: cobra.MinimumNArgs(1),
 	}
 	path := configFlag(cmd)
 	caller := cmd.Flags().StringToString("caller", nil, "fields of the caller that tools bind, such as id=web; a number or boolean is one")
@@ -138,13 +142,44 @@ to stderr. Exit code 1 when the call failed.`,
 			return err
 		}
 		defer g.close()
-		arguments := ""
-		if len(args) == 2 {
-			arguments = args[1]
+		arguments, err := argumentsOf(args[1:])
+		if err != nil {
+			return err
 		}
 		return g.call(cmd, args[0], arguments, callerFields(*caller))
 	}
 	return cmd
+}
+
+// pair is an argument of the command line that names one of the tool.
+var pair = regexp.MustCompile(`(?s)^([A-Za-z_][A-Za-z0-9_.-]*)=(.*)$`)
+
+// argumentsOf is the JSON text of a tool's arguments: the one that is given, or an object of pairs.
+func argumentsOf(given []string) (string, error) {
+	if len(given) == 0 {
+		return "", nil
+	}
+	if len(given) == 1 && !pair.MatchString(given[0]) {
+		return given[0], nil
+	}
+	object := map[string]json.RawMessage{}
+	for _, text := range given {
+		m := pair.FindStringSubmatch(text)
+		switch {
+		case m == nil:
+			return "", usageError{fmt.Errorf("%q: want one JSON object, or NAME=VALUE for each argument", text)}
+		case object[m[1]] != nil:
+			return "", usageError{fmt.Errorf("the argument %s stands twice", m[1])}
+		}
+		object[m[1]] = chat.Quote(m[2])
+		if strings.HasPrefix(m[2], "{") || strings.HasPrefix(m[2], "[") {
+			object[m[1]] = json.RawMessage(m[2])
+		}
+		if !json.Valid(object[m[1]]) {
+			return "", usageError{fmt.Errorf("%q: is no JSON", text)}
+		}
+	}
+	return string(tool.EncodeJSON(object)), nil
 }
 
 // callerFields are fields of the command line, in the types that a key's would have.

@@ -80,7 +80,7 @@ func connectAll(ctx context.Context, out io.Writer, c *checked, g *gateway) erro
 		cancel()
 	}
 	for _, s := range g.mcp.list {
-		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout+s.Patience())
 		tools, err := s.Connect(ctx)
 		tell(fmt.Sprintf("MCP server %s, %d tools", s.Name(), len(tools)), err)
 		cancel()

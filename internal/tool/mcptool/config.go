@@ -2,6 +2,7 @@ package mcptool
 
 import (
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ type ServerConfig struct {
 	Forward     []string           `yaml:"forward" doc:"headers of the client that go along to the server; who sends other values has a session of their own"`
 	Untrusted   bool               `yaml:"untrusted" doc:"what its tools return may be written by strangers; tools.set says otherwise of one"`
 	Required    bool               `yaml:"required" doc:"the gateway is not ready without this server"`
-	ListTimeout config.Duration    `yaml:"list_timeout" min:"1ms" doc:"time for the start of a session and for a list of its tools"`
+	ListTimeout config.Duration    `yaml:"list_timeout" min:"1ms" doc:"time for the start of a session and for a list of its tools; 30s by default for npx, uvx and others that may have to download the server first"`
 
 	headers []header // made by Check
 	dir     string   // that relative paths start from
@@ -60,6 +61,13 @@ func (c *ServerConfig) Strangers() bool {
 	}
 	return false
 }
+
+// downloads are programs that fetch the server when they are started for the first time.
+var downloads = map[string]bool{
+	"npx": true, "npm": true, "pnpm": true, "yarn": true, "bunx": true, "deno": true, "uvx": true, "uv": true, "pipx": true, "docker": true, "podman": true,
+}
+
+const downloadTimeout = 30 * time.Second
 
 // Command is a program, or a program and its arguments.
 type Command []string
@@ -129,6 +137,9 @@ func (c *ServerConfig) CallerFields() []string {
 // Check reports what can't work.
 func (c *ServerConfig) Check(n *config.Node) {
 	c.dir = n.Dir()
+	if len(c.Command) > 0 && n.Get("list_timeout") == nil && downloads[filepath.Base(c.Command[0])] {
+		c.ListTimeout = config.Duration(downloadTimeout)
+	}
 	switch remote := c.URL != ""; {
 	case remote && len(c.Command) > 0:
 		n.Fail("want exactly one of command, url")

@@ -192,3 +192,23 @@ func TestTheSchemaOfTheFileKnowsEveryKey(t *testing.T) {
 		t.Errorf("command = %+v", s.Properties["command"])
 	}
 }
+
+// A program that may have to download the server first has more time for its start, unless the file says how much.
+func TestDownloadsHaveMoreTime(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"{command: npx, args: [-y, x]}":                   30 * time.Second,
+		"{command: [/usr/bin/uvx, x]}":                    30 * time.Second,
+		"{command: npx, args: [-y, x], list_timeout: 5s}": 5 * time.Second,
+		"{command: server}":                               10 * time.Second,
+		`{url: "https://mcp.example.com/mcp"}`:            10 * time.Second,
+	} {
+		f := config.Parse("x.yaml", ".", []byte("s: "+text), func(string) (string, bool) { return "", false })
+		var c struct {
+			S ServerConfig `yaml:"s"`
+		}
+		f.Decode(&c)
+		if f.Problems() != nil || time.Duration(c.S.ListTimeout) != want {
+			t.Errorf("%s: %s, %v, want %s", text, time.Duration(c.S.ListTimeout), f.Problems(), want)
+		}
+	}
+}

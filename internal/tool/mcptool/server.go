@@ -173,6 +173,9 @@ func (s *Server) Connect(ctx context.Context) ([]Tool, error) {
 	return tools, nil
 }
 
+// Patience is how long the start of a session may take.
+func (s *Server) Patience() time.Duration { return time.Duration(s.config.ListTimeout) }
+
 // Run keeps the server's sessions until ctx ends. It returns when they are closed, and their processes and goroutines
 // gone. It is called once.
 func (s *Server) Run(ctx context.Context) {
