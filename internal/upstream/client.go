@@ -217,6 +217,10 @@ func (c *Client) roundTrip(outer context.Context, r call) (*http.Response, error
 		return nil, c.failure(ctx, err)
 	}
 	resp.Body = &idleBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, limit: c.idle}
+	if resp.StatusCode == http.StatusSwitchingProtocols { // such a body is the connection, which no context ends
+		_ = resp.Body.Close()
+		return nil, &Error{Upstream: c.name, Kind: Broken, Err: errSwitched}
+	}
 	if redirects(resp.StatusCode) { // not followed, and where it leads, perhaps inside, is nobody's business
 		_ = resp.Body.Close()
 		return nil, &Error{Upstream: c.name, Kind: Broken, Status: resp.StatusCode, Err: fmt.Errorf("redirected to %s", resp.Header.Get("Location"))}
@@ -225,13 +229,14 @@ func (c *Client) roundTrip(outer context.Context, r call) (*http.Response, error
 		return resp, nil
 	}
 	body, err := readAll(resp, maxErrorBody)
-	switch {
-	case errors.Is(err, errTooLarge):
-		body = nil // the status says enough
-	case err != nil:
-		return nil, c.failure(outer, err) // ctx has ended with the body
+	if err != nil && outer.Err() != nil { // ctx itself has ended with the body
+		return nil, c.failure(outer, err)
+	}
+	if err != nil {
+		body = nil // the status still says what may be done
 	}
 	e := fromReply(c.name, resp, body, retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()))
+	e.Err = err
 	if e.Kind == Auth && c.ForwardsClientKey() {
 		e.Kind = Refused // it is about the client's key, so it is the client's to read
 	}
@@ -267,7 +272,10 @@ func (c *Client) header(r call) http.Header {
 	return h
 }
 
-var errIdle = errors.New("nothing came for idle_timeout")
+var (
+	errIdle     = errors.New("nothing came for idle_timeout")
+	errSwitched = errors.New("it switched to a protocol that nobody asked for")
+)
 
 // failure classes an error of the transport or of reading a body.
 func (c *Client) failure(ctx context.Context, err error) *Error {
@@ -323,13 +331,16 @@ var errTooLarge = errors.New("the reply is too large")
 // readAll reads and closes a body, decoded, up to limit bytes.
 func readAll(resp *http.Response, limit int64) ([]byte, error) {
 	defer resp.Body.Close()
+	if resp.ContentLength > limit {
+		return nil, errTooLarge
+	}
 	in, err := decoded(resp)
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
-	if resp.ContentLength > 0 && resp.ContentLength <= limit {
-		b.Grow(int(resp.ContentLength) + bytes.MinRead)
+	if resp.ContentLength > 0 { // of a long one no more than has come
+		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
 	}
 	err = fill(&b, in, limit)
 	return b.Bytes(), err

@@ -202,6 +202,67 @@ func TestAskKeepsWhatTheProviderSaid(t *testing.T) {
 	}
 }
 
+// The body of an error that was cut off or too long was taken for a client that had left, who got an empty 200.
+func TestAskGoesByTheStatusOfAnErrorWhoseBodyIsOfNoUse(t *testing.T) {
+	bodies := map[string]http.HandlerFunc{
+		"cut off": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"error"`)
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"without end": func(w http.ResponseWriter, _ *http.Request) {
+			for more := []byte(strings.Repeat("more", 10_000)); ; {
+				if _, err := w.Write(more); err != nil {
+					return
+				}
+			}
+		},
+		"hanging": func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		},
+		"in an unknown coding": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "abc") },
+	}
+	kinds := map[int]Kind{429: Busy, 500: Broken, 401: Auth, 400: Refused}
+	for name, body := range bodies {
+		for status, kind := range kinds {
+			t.Run(fmt.Sprintf("%d %s", status, name), func(t *testing.T) {
+				s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Retry-After", "7")
+					if name == "in an unknown coding" {
+						w.Header().Set("Content-Encoding", "br")
+					}
+					w.WriteHeader(status)
+					body(w, r)
+				})
+				_, err := NewRoutes(NewRoute(client(t, s.URL, "retry: {attempts: 1}\nidle_timeout: 50ms\n"), "", 0)).Ask(t.Context(), ask(t, plain))
+				var e *Error
+				if !errors.As(err, &e) || e.Kind != kind || e.Status != status || e.RetryAfter != 7*time.Second || e.Err == nil {
+					t.Errorf("Ask() error = %+v, want %s %d", e, kind, status)
+				}
+			})
+		}
+	}
+}
+
+// A reply that switches to another protocol has the connection for a body, which outlasted every clock.
+func TestAskEndsWhereTheProviderSwitchesToAnotherProtocol(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c) // until the other side closes it
+	})
+	_, err := NewRoutes(NewRoute(client(t, s.URL, "retry: {attempts: 1}\n"), "", 0)).Ask(t.Context(), ask(t, plain))
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Broken {
+		t.Errorf("Ask() error = %v, want broken", err)
+	}
+}
+
 // A wait that would not end within the run's time is not begun: the client gets the provider's own answer at once.
 func TestAskDoesNotWaitPastItsDeadline(t *testing.T) {
 	s, n := script(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -183,6 +183,17 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
+// A reply that switches to another protocol has the connection for a body, which outlasted the call's deadline.
+func TestASwitchToAnotherProtocolIsAFailure(t *testing.T) {
+	base := hijack(t, func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c) // until the other side closes it
+	})
+	made := newTool(t, "{url: "+base+"}", spec(tool.Read))
+	_, err := made.Call(t.Context(), tool.Call{})
+	wantError(t, err, tool.Error{Class: tool.Failed, Type: tool.TypeHTTPStatus, Status: http.StatusSwitchingProtocols})
+}
+
 // A transport that gives up by itself, before the attempt's time is over, is no timeout of the attempt.
 func TestTimeoutsOfTheTransportAreConnectErrors(t *testing.T) {
 	hang := make(chan struct{})

@@ -81,6 +81,9 @@ func (w *watched) Read(p []byte) (int, error) {
 
 // excerpt is the status and the beginning of the body of an error, for the log.
 func excerpt(reply *http.Response) string {
+	if reply.StatusCode == http.StatusSwitchingProtocols { // such a body is the connection, which no context ends
+		return reply.Status
+	}
 	defer drain(reply)
 	from, err := unpacked(reply.Body, reply.Header.Get("Content-Encoding"))
 	if err != nil {
