@@ -562,6 +562,30 @@ func TestAnEventThatIsTooLongIsNotRead(t *testing.T) {
 	}
 }
 
+// A reply that switches to another protocol has the connection for a body. It held its call for ever, and the process when
+// it was to end.
+func TestASwitchToAnotherProtocolIsAFailure(t *testing.T) {
+	remote := newRemote(t, "older")
+	r := start(t, remote.yaml("")).ready()
+	remote.intercept(func(w http.ResponseWriter, q *http.Request) bool {
+		body, _ := io.ReadAll(q.Body)
+		q.Body = io.NopCloser(strings.NewReader(string(body)))
+		if !strings.Contains(string(body), "tools/call") {
+			return false
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return true
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		_, _ = io.Copy(io.Discard, c) // until the other side closes it
+		return true
+	})
+	_, err := r.call(t.Context(), "echo", tool.Call{})
+	failure(t, err, tool.Unavailable, tool.TypeConnect)
+}
+
 func TestAReplyThatIsTooLongEndsItsCallOnly(t *testing.T) {
 	remote := newRemote(t, "older json")
 	r := start(t, remote.yaml(""), func(s *Server) { s.pace.poll = time.Hour }).ready()

@@ -140,6 +140,10 @@ func readReply(r *http.Request, reply *http.Response) error {
 		return nil
 	}
 	defer reply.Body.Close()
+	if reply.StatusCode == http.StatusSwitchingProtocols { // such a body is the connection, which no context ends
+		reply.Body = http.NoBody
+		return nil
+	}
 	most := mostMessage
 	if !ok {
 		most = mostError
