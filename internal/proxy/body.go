@@ -7,12 +7,61 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 )
 
-// bodyTimeout bounds how long a client may take to send its body.
-const bodyTimeout = 60 * time.Second
+const (
+	// bodyTimeout bounds how long a client may take to send its body.
+	bodyTimeout = 60 * time.Second
+	// bodyIdle bounds how long it may send nothing of it.
+	bodyIdle = 10 * time.Second
+	// bodyAtOnce is how much of a body is set aside before it has come. Most are smaller, and take one allocation.
+	bodyAtOnce = 1 << 20
+)
+
+// inTime bounds the time of a request's body, from its header on: net/http itself has none. It would wait for ever for
+// the body of a request that is refused before anybody reads it, and hold the refusal back until it has come.
+func (s *Server) inTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Body != nil && r.Body != http.NoBody {
+			b := &timedBody{ReadCloser: r.Body, rc: http.NewResponseController(w), idle: s.bodyIdle, end: time.Now().Add(s.bodyTimeout)}
+			b.expect(time.Now())
+			r.Body = b
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// timedBody is a body whose connection ends where nothing of it comes for a while, or not all of it in time.
+type timedBody struct {
+	io.ReadCloser
+	rc   *http.ResponseController
+	idle time.Duration
+	end  time.Time
+	set  time.Time // when the deadline was
+}
+
+func (b *timedBody) expect(now time.Time) {
+	b.set = now
+	next := now.Add(b.idle)
+	if next.After(b.end) {
+		next = b.end
+	}
+	_ = b.rc.SetReadDeadline(next) // without support, as in tests, there is none
+}
+
+func (b *timedBody) Read(p []byte) (int, error) {
+	if now := time.Now(); now.Sub(b.set) > b.idle/10 { // pieces come fast, and deadlines are not for nothing
+		b.expect(now)
+	}
+	n, err := b.ReadCloser.Read(p)
+	if errors.Is(err, io.EOF) { // what net/http reads from here on tells it that the client leaves
+		_ = b.rc.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
 
 // readBody reads a request's body whole, up to limit bytes. It is read before anything is asked of a provider: net/http
 // closes a body that is still being read once the reply begins.
@@ -23,26 +72,43 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	rc := http.NewResponseController(w)
-	_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // without support, as in tests, there is none
 	in := http.MaxBytesReader(w, r.Body, limit)
 	var body []byte
 	var err error
 	if r.ContentLength >= 0 {
-		body = make([]byte, r.ContentLength)
-		_, err = io.ReadFull(in, body)
+		body, err = readSized(in, r.ContentLength)
 	} else {
 		body, err = io.ReadAll(in)
 	}
-	_ = rc.SetReadDeadline(time.Time{})
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
 		return nil, tooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, &Error{Status: http.StatusRequestTimeout, Type: invalidRequest, Code: "request_timeout", Message: "the body did not come in time", Err: err}
 	case err != nil:
 		return nil, &Error{Status: http.StatusBadRequest, Type: invalidRequest, Message: "the body could not be read to its end", Err: err}
 	}
 	return body, nil
+}
+
+// readSized reads a body of that size to its end. Beyond bodyAtOnce, no more memory is taken than twice what has come: a
+// size is easily said.
+func readSized(in io.Reader, size int64) ([]byte, error) {
+	body := make([]byte, min(size, bodyAtOnce))
+	for read := 0; ; {
+		n, err := io.ReadFull(in, body[read:])
+		read += n
+		if err != nil {
+			return nil, err
+		}
+		if int64(read) == size {
+			return body, nil
+		}
+		grown := make([]byte, min(size, 2*int64(read)))
+		copy(grown, body)
+		body = grown
+	}
 }
 
 // bodyOf is a body that has been read, to be read again.

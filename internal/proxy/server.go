@@ -74,11 +74,16 @@ type Server struct {
 	replies *replies
 	guard   *guard.Guard
 	down    atomic.Bool // shutting down
+
+	bodyTimeout, bodyIdle time.Duration
 }
 
 // New makes a server of a site.
 func New(site *Site, o Options) *Server {
-	s := &Server{log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}, guard: guard.New()}
+	s := &Server{
+		log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}, guard: guard.New(),
+		bodyTimeout: bodyTimeout, bodyIdle: bodyIdle,
+	}
 	if s.opts.Limits == nil {
 		s.opts.Limits = limit.New(limit.NewMemory(time.Now))
 	}
@@ -137,6 +142,7 @@ func (s *Server) AdminHandler() http.Handler {
 func (s *Server) router() chi.Router {
 	r := chi.NewRouter()
 	r.Use(s.withInfo)      // first: the others need it
+	r.Use(s.inTime)        // before anybody may refuse a request whose body is to come
 	r.Use(s.believe)       // next: nobody reads a header that is not believed
 	r.Use(s.accessLog)     // outside of recover, so that it sees the reply to a panic
 	r.Use(s.recoverPanics) // outside of everything that may panic
