@@ -18,6 +18,7 @@ type Config struct {
 	Passthrough    []string        `yaml:"passthrough" doc:"Endpoints below /v1 that are passed through, such as embeddings, audio/* or POST responses."`
 	MCP            bool            `yaml:"mcp" doc:"Serve the tools to MCP clients too, at /mcp."`
 	MaxInflight    int             `yaml:"max_inflight" min:"1" doc:"Requests at once; more get 503 with Retry-After."`
+	MaxConnections int             `yaml:"max_connections" min:"0" doc:"Connections at once on listen; more get 503 with Retry-After. 0 is half of the files that the process may have open, at most 16384."`
 	ShutdownGrace  config.Duration `yaml:"shutdown_grace" doc:"How long running requests may end after SIGTERM."`
 	CORSOrigins    []string        `yaml:"cors_origins" doc:"Origins of browsers that may call."`
 	TrustedProxies []auth.Network  `yaml:"trusted_proxies" doc:"Networks or addresses whose X-Forwarded-For and auth.trusted_headers are believed."`

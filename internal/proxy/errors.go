@@ -65,6 +65,7 @@ var (
 	errNoEndpoint   = &Error{Status: http.StatusNotFound, Type: invalidRequest, Code: "unknown_url", Message: "the gateway serves no such endpoint; others than chat completions are named under server.passthrough"}
 	errNoMethod     = &Error{Status: http.StatusMethodNotAllowed, Type: invalidRequest, Code: "method_not_allowed", Message: "the endpoint has no such method"}
 	errBusy         = &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "overloaded", Message: "the gateway has as many requests as it takes at once; try again", RetryAfter: time.Second}
+	errCrowded      = &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "overloaded", Message: "the gateway has as many connections as it takes at once; try again", RetryAfter: time.Second}
 	errInternal     = &Error{Status: http.StatusInternalServerError, Type: serverError, Code: "internal_error", Message: "the gateway failed; its log has the reason under the request's id"}
 )
 

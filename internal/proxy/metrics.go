@@ -16,9 +16,11 @@ type Metrics struct {
 	runs       *prometheus.CounterVec
 	steps      prometheus.Histogram
 	inFlight   prometheus.Gauge
-	tokens     *prometheus.CounterVec
-	cost       *prometheus.CounterVec
-	rejections *prometheus.CounterVec
+
+	connections prometheus.Gauge
+	tokens      *prometheus.CounterVec
+	cost        *prometheus.CounterVec
+	rejections  *prometheus.CounterVec
 }
 
 // NewMetrics registers the metrics with reg.
@@ -43,6 +45,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "gateway_runs_in_flight", Help: "Runs under way.",
 		}),
+		connections: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "gateway_connections", Help: "Connections of clients that are open.",
+		}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_tokens_total", Help: "Tokens of runs, by model and kind: prompt, completion, cached (part of prompt).",
 		}, []string{"model", "kind"}),
@@ -53,7 +58,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gateway_limit_rejections_total", Help: "Requests refused by a limit, by key and limit.",
 		}, []string{"key", "limit"}),
 	}
-	reg.MustRegister(m.requests, m.duration, m.firstToken, m.runs, m.steps, m.inFlight, m.tokens, m.cost, m.rejections)
+	reg.MustRegister(m.requests, m.duration, m.firstToken, m.runs, m.steps, m.inFlight, m.tokens, m.cost, m.rejections, m.connections)
 	return m
 }
 
@@ -71,6 +76,7 @@ func (m *Metrics) known(model string) {
 // knownKeys makes the series of keys' refusals exist from the start.
 func (m *Metrics) knownKeys(names []string) {
 	m.rejections.WithLabelValues("", maxInflight) // of nobody in particular
+	m.rejections.WithLabelValues("", maxConnections)
 	for _, name := range names {
 		m.rejections.WithLabelValues(name, maxInflight)
 		for _, l := range limit.Names() {

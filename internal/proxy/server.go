@@ -44,6 +44,8 @@ type Site struct {
 	MCP          bool // serve the tools at /mcp
 	Mask         *mask.Masker
 	Ready        func() error // nil once requests can be served; without it always
+	// MaxConnections is how many are taken at once; 0 is by how many files the process may have open.
+	MaxConnections int
 	// Introduce, if it is not nil, lets tools that depend on who asks get ready before they are offered.
 	Introduce func(ctx context.Context, caller map[string]any, header http.Header)
 
@@ -76,6 +78,7 @@ type Server struct {
 	down    atomic.Bool // shutting down
 
 	bodyTimeout, bodyIdle time.Duration
+	connections           int // at once, where the site does not say
 }
 
 // New makes a server of a site.
@@ -83,6 +86,7 @@ func New(site *Site, o Options) *Server {
 	s := &Server{
 		log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}, guard: guard.New(),
 		bodyTimeout: bodyTimeout, bodyIdle: bodyIdle,
+		connections: defaultConnections(openFiles()),
 	}
 	if s.opts.Limits == nil {
 		s.opts.Limits = limit.New(limit.NewMemory(time.Now))
@@ -192,8 +196,10 @@ type Listeners struct {
 func (s *Server) Serve(ctx context.Context, l Listeners, grace func() time.Duration) error {
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
+	clients := limitConnections(l.Main, s.metrics, s.maxConnections)
 	servers := []*http.Server{s.server(base, s.Handler(l.Admin == nil))}
-	listeners := []net.Listener{l.Main}
+	servers[0].ConnState = clients.state
+	listeners := []net.Listener{clients}
 	if l.Admin != nil {
 		servers, listeners = append(servers, s.server(base, s.AdminHandler())), append(listeners, l.Admin)
 	}
@@ -227,6 +233,14 @@ func (s *Server) Serve(ctx context.Context, l Listeners, grace func() time.Durat
 		return nil
 	}
 	return err
+}
+
+// maxConnections is how many connections are taken at once.
+func (s *Server) maxConnections() int {
+	if n := s.tenure.Load().site.MaxConnections; n > 0 {
+		return n
+	}
+	return s.connections
 }
 
 func (s *Server) server(base context.Context, h http.Handler) *http.Server {
