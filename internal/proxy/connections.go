@@ -25,9 +25,10 @@ const (
 	// freshFor is how long a connection that has sent nothing is left in peace: most clients send at once.
 	freshFor = time.Second
 	// tellFor bounds how long a client is told that there is no place for it.
-	tellFor = time.Second
-	// mostTold bounds how many are told at a time. Others are reset.
+	tellFor = 500 * time.Millisecond
+	// mostTold bounds how many are told at a time. A further one waits for tellSoon, and is reset then.
 	mostTold = 64
+	tellSoon = 10 * time.Millisecond
 )
 
 // defaultConnections is how many connections are taken where the file does not say, by how many files the process may
@@ -62,7 +63,7 @@ func limitConnections(l net.Listener, m *Metrics, most func() int) *connections 
 		max:      most,
 		gauge:    m.connections,
 		refused:  m.rejections.WithLabelValues("", maxConnections),
-		told:     make(chan struct{}, min(mostTold, max(4, most()/4))),
+		told:     make(chan struct{}, min(mostTold, max(4, most()/2))),
 		fresh:    list.New(),
 		idle:     list.New(),
 	}
@@ -177,6 +178,8 @@ func (c *connection) closeLocked() error {
 
 // refuse tells a client that there is no place for it, if not too many are being told so already.
 func (l *connections) refuse(c net.Conn) {
+	late := time.NewTimer(tellSoon)
+	defer late.Stop()
 	select {
 	case l.told <- struct{}{}:
 		go func() { // ends within tellFor
@@ -184,7 +187,7 @@ func (l *connections) refuse(c net.Conn) {
 			defer c.Close()
 			tell(c)
 		}()
-	default:
+	case <-late.C:
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // no memory of it stays in the kernel
 		}
