@@ -38,7 +38,7 @@ func defaultConnections(files uint64) int {
 	if files > 2*mostConnections+kept {
 		return mostConnections
 	}
-	return max(8, (int(files)-kept)/2) //nolint:gosec // it is small here
+	return max(8, (int(files)-kept)/2)
 }
 
 // connections is a listener that bounds the connections that are open. Where there are as many as it takes, the one that
@@ -105,7 +105,7 @@ func (l *connections) place() bool {
 		if waits == nil {
 			return false
 		}
-		waits.closeLocked()
+		_ = waits.closeLocked() // it is of no use in any case
 	}
 	l.open++
 	l.gauge.Set(float64(l.open))
@@ -115,10 +115,10 @@ func (l *connections) place() bool {
 // waits is the connection that may best be closed, nil for none.
 func (l *connections) waits(now time.Time) *connection {
 	if e := l.idle.Front(); e != nil {
-		return e.Value.(*connection) //nolint:errcheck,forcetypeassert // the lists hold nothing else
+		return e.Value.(*connection) // the lists hold nothing else
 	}
 	if e := l.fresh.Front(); e != nil {
-		c := e.Value.(*connection) //nolint:errcheck,forcetypeassert // likewise
+		c := e.Value.(*connection)
 		if now.Sub(c.since) >= freshFor {
 			return c
 		}
@@ -191,7 +191,7 @@ func (l *connections) refuse(c net.Conn) {
 		if tcp, ok := c.(*net.TCPConn); ok {
 			_ = tcp.SetLinger(0) // no memory of it stays in the kernel
 		}
-		c.Close()
+		_ = c.Close()
 	}
 }
 

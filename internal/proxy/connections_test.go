@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -53,7 +54,9 @@ func newCrowd(t *testing.T, places int) *crowd {
 	go func() { ended <- s.Serve(limited) }()
 	t.Cleanup(func() {
 		_ = s.Close()
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 		if n := testutil.ToFloat64(c.metrics.connections); n != 0 {
 			t.Errorf("%v connections are counted when all are closed", n)
 		}

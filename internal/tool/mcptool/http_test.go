@@ -583,7 +583,7 @@ func TestASwitchToAnotherProtocolIsAFailure(t *testing.T) {
 		return true
 	})
 	_, err := r.call(t.Context(), "echo", tool.Call{})
-	failure(t, err, tool.Unavailable, tool.TypeConnect)
+	wants(t, err, tool.Unavailable, tool.TypeConnect)
 }
 
 func TestAReplyThatIsTooLongEndsItsCallOnly(t *testing.T) {
