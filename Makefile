@@ -66,6 +66,13 @@ e2e-setup: ## install the SDKs that e2e drives into .cache
 e2e: e2e-setup ## the built binary against real SDKs and services
 	$(GO) test -tags e2e -count=1 $(TESTFLAGS) ./internal/e2e/... ./internal/tool/mcptool
 
+# The runs of make soak.
+SOAK_RUNS ?= 100000
+
+.PHONY: soak
+soak: build ## SOAK_RUNS (100,000) runs of the built binary under faults; prints figures
+	SOAK_RUNS=$(SOAK_RUNS) TOOLGATE_E2E_BINARY=$(CURDIR)/bin/gateway $(GO) test -tags e2e -run '^TestSoak$$' -count=1 -timeout 2h -v ./internal/e2e
+
 .PHONY: real-model
 real-model: ## the built binary with a small model that runs here; the first time it takes half an hour to install
 	internal/e2e/model-setup.sh

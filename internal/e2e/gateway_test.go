@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -67,7 +68,13 @@ type process struct {
 // start runs the binary. Its lines on stderr are the log; address finds in one of them where it serves.
 func start(t *testing.T, env, args []string, address func(line string) string) (*process, string) {
 	t.Helper()
-	cmd := exec.CommandContext(context.Background(), binary, args...)
+	return startCommand(t, env, append([]string{binary}, args...), address)
+}
+
+// startCommand is start for a command that runs the binary.
+func startCommand(t *testing.T, env, argv []string, address func(line string) string) (*process, string) {
+	t.Helper()
+	cmd := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
 	cmd.Env = append(append(os.Environ(), "GORACE=atexit_sleep_ms=50"), env...) // the race detector's own is a second
 	return launch(t, cmd, address)
 }
@@ -172,11 +179,17 @@ type gateway struct {
 // NAME=value, gives it. The address is any that is free.
 func serve(t *testing.T, config string, env ...string) *gateway {
 	t.Helper()
+	return serveCommand(t, []string{binary}, config, env...)
+}
+
+// serveCommand is serve for a command that runs the binary with the arguments that are put behind its own.
+func serveCommand(t *testing.T, argv []string, config string, env ...string) *gateway {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "gateway.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, at := start(t, env, []string{"serve", "-c", file}, func(line string) string {
+	p, at := startCommand(t, env, append(slices.Clip(argv), "serve", "-c", file), func(line string) string {
 		if gjson.Get(line, "msg").Str == "listening" {
 			return gjson.Get(line, "address").Str
 		}
