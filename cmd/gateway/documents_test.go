@@ -63,6 +63,24 @@ func TestWhatIsPromisedIsShown(t *testing.T) {
 	}
 }
 
+// What the document on reliability says is shown by tests that are there.
+func TestTheTestsOfReliabilityAreThere(t *testing.T) {
+	data, err := os.ReadFile("../../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := testsOfTheTree(t)
+	names := regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllStringSubmatch(string(data), -1)
+	for _, m := range names {
+		if !tests[m[1]] {
+			t.Errorf("there is no test %s", m[1])
+		}
+	}
+	if len(names) < 10 {
+		t.Errorf("%d tests are named", len(names))
+	}
+}
+
 // testsOfTheTree are the names of all Go tests.
 func testsOfTheTree(t *testing.T) map[string]bool {
 	t.Helper()
