@@ -34,6 +34,7 @@ type Caller struct {
 	Limits limit.Config
 
 	Approves bool // it may decide on calls that wait for an approval
+	SeesAll  bool // it may see the runs of others
 
 	Passing bool // made for one request: nothing may be kept under its pointer
 }
@@ -57,7 +58,8 @@ type KeyConfig struct {
 	Limits limit.Config  `yaml:"limits" doc:"What the key may have: requests and tokens a minute, cost a day, requests at once."`
 	Budget budget.Config `yaml:"budget" doc:"Narrows the model's budget."`
 
-	Approve *bool `yaml:"approve" doc:"Whether the key may decide on calls that wait for an approval, of other keys too. Default true."`
+	Approve *bool  `yaml:"approve" doc:"Whether the key may decide on calls that wait for an approval, of other keys too. Default true."`
+	Runs    string `yaml:"runs" enum:"own,all" doc:"Whose runs the key may see: its own, or those of all callers, with the arguments and results that trace.content keeps. Default own."`
 }
 
 // Check reports what can't work.

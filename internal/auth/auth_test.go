@@ -78,6 +78,33 @@ func TestNobodyIsAskedWithoutKeysOrWithOpen(t *testing.T) {
 	}
 }
 
+// Runs may hold what users wrote: others' are seen by a key that was given that, and where there is nobody to tell apart.
+func TestWhoSeesTheRunsOfOthers(t *testing.T) {
+	keys := fmt.Sprintf("keys: [{name: web, sha256: %q}, {name: own, sha256: %q, runs: own}, {name: boss, sha256: %q, runs: all}]", hash("web"), hash("own"), hash("boss"))
+	for _, tt := range []struct {
+		yaml, token string
+		want        bool
+	}{
+		{keys, "web", false},
+		{keys, "own", false},
+		{keys, "boss", true},
+		{keys + "\nopen: true", "", false},
+		{"open: true", "", true},
+		{"{}", "", true},
+	} {
+		c, problems := parseAuth(t, tt.yaml)
+		if problems != nil {
+			t.Fatal(problems)
+		}
+		if caller, err := NewKeys(c, nil).Caller(t.Context(), tt.token); err != nil || caller.SeesAll != tt.want {
+			t.Errorf("%s: %q: %+v, %v; want %v", tt.yaml, tt.token, caller, err, tt.want)
+		}
+	}
+	if _, problems := parseAuth(t, fmt.Sprintf("keys: [{name: web, sha256: %q, runs: every}]", hash("web"))); !strings.Contains(fmt.Sprint(problems), "want one of own, all") {
+		t.Errorf("%v", problems)
+	}
+}
+
 func TestCheckRefuses(t *testing.T) {
 	sum := hash("x")
 	for _, tt := range []struct{ name, yaml, want string }{

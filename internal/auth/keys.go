@@ -18,6 +18,9 @@ type Keys struct {
 	tokens *Tokens // nil: there are none
 }
 
+// runsAll is what KeyConfig.Runs says where a key sees the runs of others.
+const runsAll = "all"
+
 // ErrUnknown is a token that is no known key.
 var ErrUnknown = errors.New("no such key")
 
@@ -26,13 +29,13 @@ var ErrUnknown = errors.New("no such key")
 func NewKeys(c *Config, tokens *Tokens) *Keys {
 	k := &Keys{
 		tokens: tokens,
-		open:   c.Open || !c.Configured(), anyone: &Caller{Approves: true},
+		open:   c.Open || !c.Configured(), anyone: &Caller{Approves: true, SeesAll: !c.Configured()},
 		bySum: make(map[[sha256.Size]byte]*Caller, len(c.Keys)), byName: make(map[string]*Caller, len(c.Keys)),
 	}
 	for _, kc := range c.Keys {
 		caller := &Caller{
 			Name: kc.Name, ID: kc.Name, Fields: fields(kc.Caller), Models: parse(kc.Models), Tools: parse(kc.Tools),
-			Budget: kc.Budget, Limits: kc.Limits, Approves: kc.Approve == nil || *kc.Approve,
+			Budget: kc.Budget, Limits: kc.Limits, Approves: kc.Approve == nil || *kc.Approve, SeesAll: kc.Runs == runsAll,
 		}
 		k.names = append(k.names, kc.Name)
 		k.byName[kc.Name] = caller

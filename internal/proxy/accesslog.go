@@ -24,7 +24,7 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 			s.metrics.requests.WithLabelValues(i.route, i.model, strconv.Itoa(status)).Inc()
 			s.metrics.duration.WithLabelValues(i.route).Observe(took.Seconds())
 			level := slog.LevelInfo
-			if i.route == routeHealth {
+			if i.route == routeHealth || status == http.StatusNotModified { // a page that looks every other second
 				level = slog.LevelDebug
 			}
 			attrs := []slog.Attr{

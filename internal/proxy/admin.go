@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/pprof"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/toolgate/toolgate/internal/registry"
-	"github.com/toolgate/toolgate/internal/trace"
 )
 
 var errNotReady = &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "not_ready", Message: "the gateway is shutting down"}
@@ -51,6 +49,7 @@ func (s *Server) admin(r chi.Router) {
 	r.Route("/gateway", func(r chi.Router) {
 		r.Use(s.authenticate)
 		r.Get("/tools", s.routed(routeAdmin, s.tools))
+		r.Get("/runs", s.routed(routeAdmin, s.runs))
 		r.Get("/runs/{id}", s.routed(routeAdmin, s.run))
 		r.Get("/approvals", s.routed(routeAdmin, s.approvals))
 		r.Post("/approvals/{id}", s.routed(routeAdmin, s.approve))
@@ -99,6 +98,8 @@ type toolInfo struct {
 	After       string          `json:"confirm_after,omitempty"`
 	Untrusted   bool            `json:"untrusted,omitempty"`
 	Breaker     string          `json:"breaker"`
+	Calls       int64           `json:"calls"`  // since the process has started
+	Failed      int64           `json:"failed"` // of them
 	Declaration json.RawMessage `json:"declaration"`
 }
 
@@ -112,24 +113,15 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
 	view := i.site.view(i.caller, m)
 	list := make([]toolInfo, 0, view.Len())
 	for _, t := range view.Tools() {
-		list = append(list, describe(t))
+		list = append(list, describe(view, t))
 	}
 	return writeJSON(w, map[string]any{"object": "list", "data": list})
 }
 
-func describe(t *registry.Tool) toolInfo {
-	return toolInfo{t.Name, t.Kind, string(t.Effect), string(t.Ending), t.Confirm(), t.ConfirmAfter(), t.Untrusted(), t.Breaker().String(), t.Declaration()}
-}
-
-// run shows the trace of one of the caller's runs.
-func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
-	i := info(r)
-	run, err := s.opts.Store.Get(r.Context(), chi.URLParam(r, "id"), i.caller.ID)
-	switch {
-	case errors.Is(err, trace.ErrNotKept):
-		return &Error{Status: http.StatusNotFound, Type: invalidRequest, Code: "run_not_found", Message: "there is no such run, or it is no longer kept"}
-	case err != nil:
-		return stateProblem(err)
+func describe(view *registry.View, t *registry.Tool) toolInfo {
+	calls, failed := view.Counts(t)
+	return toolInfo{
+		Name: t.Name, Kind: t.Kind, Effect: string(t.Effect), Ending: string(t.Ending), Confirm: t.Confirm(), After: t.ConfirmAfter(),
+		Untrusted: t.Untrusted(), Breaker: t.Breaker().String(), Calls: calls, Failed: failed, Declaration: t.Declaration(),
 	}
-	return writeJSON(w, run)
 }

@@ -51,20 +51,19 @@ type approvalInfo struct {
 
 // approvals lists what waits: all of it for keys that may decide, else what the key's own runs wait for.
 func (s *Server) approvals(w http.ResponseWriter, r *http.Request) error {
-	list := []approvalInfo{}
+	list, caller := []approvalInfo{}, info(r).caller
 	if c := s.opts.Confirmations; c != nil {
 		waiting, err := c.Waiting(r.Context())
 		if err != nil {
 			return stateProblem(err)
 		}
-		caller := info(r).caller
 		for _, a := range waiting {
 			if caller.Approves || a.Caller == caller.ID {
 				list = append(list, approvalInfo{a.ID, a.Tool, a.Arguments, a.Caller, a.RunID, a.Asked.UTC(), a.Until.UTC()})
 			}
 		}
 	}
-	return writeJSON(w, map[string]any{"object": "list", "data": list})
+	return writeJSON(w, map[string]any{"object": "list", "data": list, "may_decide": caller.Approves})
 }
 
 // approve decides on a call that waits.

@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/toolgate/toolgate/internal/auth"
+	"github.com/toolgate/toolgate/internal/trace"
 )
 
 // bearerTransport sends a key with each request.
@@ -89,7 +90,7 @@ pay: {description: Pay an amount., effect: write, parameters: {amount: number}, 
 		if got.IsError != tt.failed || !strings.Contains(text, tt.text) {
 			t.Errorf("%s: error %v, %s", tt.name, got.IsError, text)
 		}
-		if run, err := f.store.Get(t.Context(), got.Meta["toolgate/run"].(string), "app"); err != nil || len(run.Calls) != 1 {
+		if run, err := f.store.Get(t.Context(), got.Meta["toolgate/run"].(string), trace.Access{Caller: "app"}); err != nil || len(run.Calls) != 1 {
 			t.Errorf("%s: no trace of it", tt.name)
 		}
 	}

@@ -77,6 +77,7 @@ auth:
   keys:
     - {name: web, sha256: "${SUM}"}
     - {name: many, sha256: "${MANY}", limits: {requests_per_minute: 100, tokens_per_minute: 1000000, concurrent: 1}}
+    - {name: boss, sha256: "${BOSS}", runs: all}
     - {name: few, sha256: "${FEW}", approve: false, limits: {requests_per_minute: 1}}
 `
 
@@ -109,6 +110,7 @@ conversations:
 const (
 	describedKey = "tg-key-of-the-tests"
 	manyKey      = "tg-key-with-limits" // which the tests do not reach
+	bossKey      = "tg-key-that-sees-all-runs"
 	fewKey       = "tg-key-over-its-limits"
 )
 
@@ -119,6 +121,12 @@ func sum(key string) string {
 
 // describedServer is a gateway at work behind HTTP, with a scripted provider and a service for its tools.
 func describedServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	return describedServerOn(t, trace.NewMemory(100, time.Hour))
+}
+
+// describedServerOn is a describedServer that keeps its runs there.
+func describedServerOn(t *testing.T, runs trace.Store) *httptest.Server {
 	t.Helper()
 	s, err := script.Parse("script.yaml", []byte(describedScript))
 	if err != nil {
@@ -136,14 +144,14 @@ func describedServer(t *testing.T) *httptest.Server {
 	}))
 	t.Cleanup(service.Close)
 	front := httptest.NewServer(describedProxy(t, map[string]string{
-		"UPSTREAM": up.URL, "SERVICE": service.URL, "SUM": sum(describedKey), "MANY": sum(manyKey), "FEW": sum(fewKey),
-	}).Handler(true))
+		"UPSTREAM": up.URL, "SERVICE": service.URL, "SUM": sum(describedKey), "MANY": sum(manyKey), "FEW": sum(fewKey), "BOSS": sum(bossKey),
+	}, runs).Handler(true))
 	t.Cleanup(front.Close)
 	return front
 }
 
 // describedProxy is wired as the command wires it.
-func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
+func describedProxy(t *testing.T, env map[string]string, runs trace.Store) *proxy.Server {
 	t.Helper()
 	var file struct {
 		Upstreams config.Map[upstream.Config] `yaml:"upstreams"`
@@ -200,7 +208,7 @@ func describedProxy(t *testing.T, env map[string]string) *proxy.Server {
 		Streaming: file.Streaming, MaxBody: 4096, MaxInflight: 8, Mask: masker,
 	}, proxy.Options{
 		Logger: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(reg), Gatherer: reg,
-		Store: trace.NewMemory(100, time.Hour), OpenAPI: toolgate.OpenAPI, Replies: kept, Confirmations: confirmations,
+		Store: runs, OpenAPI: toolgate.OpenAPI, Replies: kept, Confirmations: confirmations,
 	})
 }
 
@@ -235,7 +243,7 @@ func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 		}
 	}
 	served := map[string]bool{}
-	routes, ok := describedProxy(t, map[string]string{"UPSTREAM": "http://up.test", "SERVICE": "http://service.test", "SUM": sum("a"), "MANY": sum("b"), "FEW": sum("c")}).Handler(true).(chi.Routes)
+	routes, ok := describedProxy(t, map[string]string{"UPSTREAM": "http://up.test", "SERVICE": "http://service.test", "SUM": sum("a"), "MANY": sum("b"), "FEW": sum("c"), "BOSS": sum("d")}, trace.NewMemory(1, time.Hour)).Handler(true).(chi.Routes)
 	if !ok {
 		t.Fatal("the handler is no chi router")
 	}
@@ -338,6 +346,9 @@ func TestRepliesConformToTheDescription(t *testing.T) {
 		{name: "a decision that is no JSON", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: `{"approve":true}`, header: map[string]string{"Content-Type": "text/plain"}, status: 415, code: "unsupported_media_type"},
 		{name: "a decision of a key that may not", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: `{"approve":true}`, header: few, status: 403, code: "not_allowed"},
 		{name: "a large decision", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: strings.Repeat("x", 5000), status: 413, code: "request_too_large"},
+		{name: "runs", at: "/gateway/runs", status: 200},
+		{name: "runs without a key", at: "/gateway/runs", header: map[string]string{"Authorization": ""}, status: 401, code: "invalid_api_key"},
+		{name: "runs of no kind", at: "/gateway/runs", path: "/gateway/runs?stop=done", status: 400},
 		{name: "no such run", at: "/gateway/runs/{id}", path: "/gateway/runs/run_1", status: 404, code: "run_not_found"},
 	}
 	doc := description(t)
@@ -486,6 +497,10 @@ func TestTheDescriptionKnowsAllThatARunSays(t *testing.T) {
 		t.Fatal(err)
 	}
 	fits(t, doc, "Run", text)
+	if text, err = json.Marshal(run.Summary()); err != nil {
+		t.Fatal(err)
+	}
+	fits(t, doc, "RunSummary", text)
 }
 
 // conforms holds a reply against the response that the description has for its path, method and status.

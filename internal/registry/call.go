@@ -287,10 +287,17 @@ func decodeJSON(b []byte) any {
 	return v
 }
 
+// Counts are the calls of a tool that models have made since the process has started, and those among them of which
+// the model read a failure; one that waits for a confirmation is none.
+func (v *View) Counts(t *Tool) (calls, failed int64) {
+	c := v.set.opts.Metrics.countsOf(t.Name)
+	return c.calls.Load(), c.failed.Load()
+}
+
 // Count is what the metrics learn of a call that the model made.
 func (v *View) Count(name string, o Observation) {
 	if v.set.now.Load().byName[name] == nil {
 		name = "other"
 	}
-	v.set.opts.Metrics.calls.WithLabelValues(name, o.Class).Inc()
+	v.set.opts.Metrics.count(name, o.Class)
 }

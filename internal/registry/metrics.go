@@ -1,13 +1,22 @@
 package registry
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Metrics counts calls of tools. The tool label has configured names, or other for what a model made up; the outcome
 // is ok or one of the gateway's own codes.
 type Metrics struct {
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	counts   sync.Map // name of a tool → *counts; like the series it stays where a reload takes the tool away
 }
+
+// counts are of one tool, since the process has started.
+type counts struct{ calls, failed atomic.Int64 }
 
 // NewMetrics registers the metrics with reg.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -24,6 +33,24 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	}
 	reg.MustRegister(m.calls, m.duration)
 	return m
+}
+
+// count counts a call.
+func (m *Metrics) count(name, outcome string) {
+	m.calls.WithLabelValues(name, outcome).Inc()
+	c := m.countsOf(name)
+	c.calls.Add(1)
+	if o := Code(outcome); outcome != "ok" && o != Skipped && o != ConfirmationRequired {
+		c.failed.Add(1)
+	}
+}
+
+func (m *Metrics) countsOf(name string) *counts {
+	c, ok := m.counts.Load(name)
+	if !ok {
+		c, _ = m.counts.LoadOrStore(name, &counts{})
+	}
+	return c.(*counts) //nolint:forcetypeassert // nothing else is stored
 }
 
 // known makes the series of a tool exist from the start.

@@ -14,14 +14,13 @@ import (
 
 // Query asks for runs. What is empty asks for any.
 type Query struct {
-	Caller   string // whose runs, unless Everyone is set
-	Everyone bool
-	Model    string // as the client named it
-	Stop     string
-	Tool     string // that was called
-	Since    time.Time
-	Before   string // id of a run: those that began before it
-	Limit    int    // how many at most; default 50, at most MaxPage
+	Access
+	Model  string // as the client named it
+	Stop   string
+	Tool   string    // that was called
+	Since  time.Time // those that began at that time or later
+	Before string    // id of a run: those that began before it
+	Limit  int       // how many at most; default 50, at most MaxPage
 }
 
 // MaxPage is the most runs that one answer has.
@@ -65,7 +64,7 @@ func begun(id string) (time.Time, error) {
 
 // takes says whether a run is asked for, but for Before.
 func (q *Query) takes(r *Run) bool {
-	return (q.Everyone || r.Caller == q.Caller) &&
+	return q.sees(r) &&
 		(q.Model == "" || r.Model == q.Model) &&
 		(q.Stop == "" || r.Stop == q.Stop) &&
 		(q.Since.IsZero() || !r.Start.Before(q.Since)) &&

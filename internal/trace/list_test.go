@@ -25,6 +25,9 @@ func runsAt(n int, begin time.Time) []*Run {
 	return runs
 }
 
+// all may see all runs.
+var all = Access{Everyone: true}
+
 func TestListOfRuns(t *testing.T) {
 	begin := time.Now().Add(-time.Minute).Truncate(time.Second)
 	runs := runsAt(12, begin)
@@ -42,14 +45,14 @@ func TestListOfRuns(t *testing.T) {
 			want  []int
 			next  bool
 		}{
-			{Query{Caller: "web"}, []int{10, 8, 6, 4, 2, 0}, false},
-			{Query{Everyone: true, Limit: 3}, []int{11, 10, 9}, true},
-			{Query{Everyone: true, Before: runs[9].ID, Limit: 2}, []int{8, 7}, true},
-			{Query{Everyone: true, Model: "m1"}, []int{10, 7, 4, 1}, false},
-			{Query{Everyone: true, Stop: "timeout", Tool: "t3"}, []int{11, 7, 3}, false},
-			{Query{Everyone: true, Tool: "every", Since: begin.Add(10 * time.Second)}, []int{11, 10}, false},
-			{Query{Everyone: true, Tool: "none"}, nil, false},
-			{Query{Everyone: true, Before: runs[0].ID}, nil, false},
+			{Query{Access: Access{Caller: "web"}}, []int{10, 8, 6, 4, 2, 0}, false},
+			{Query{Access: all, Limit: 3}, []int{11, 10, 9}, true},
+			{Query{Access: all, Before: runs[9].ID, Limit: 2}, []int{8, 7}, true},
+			{Query{Access: all, Model: "m1"}, []int{10, 7, 4, 1}, false},
+			{Query{Access: all, Stop: "timeout", Tool: "t3"}, []int{11, 7, 3}, false},
+			{Query{Access: all, Tool: "every", Since: begin.Add(10 * time.Second)}, []int{11, 10}, false},
+			{Query{Access: all, Tool: "none"}, nil, false},
+			{Query{Access: all, Before: runs[0].ID}, nil, false},
 		} {
 			page, err := s.List(t.Context(), tt.query)
 			var got, want []string

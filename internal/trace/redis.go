@@ -164,9 +164,9 @@ func (s *Redis) key(id string) string { return s.redis.Key(runsKind, "id "+id) }
 // newest is the key of the ids by the time that their runs began.
 func (s *Redis) newest() string { return s.redis.Key(runsKind, "newest") }
 
-// Get is the run with that id, if it is kept and was made by that caller.
-func (s *Redis) Get(ctx context.Context, id, caller string) (*Run, error) {
-	if r, err := s.own.Get(ctx, id, caller); err == nil {
+// Get is the run with that id, if it is kept and may be seen.
+func (s *Redis) Get(ctx context.Context, id string, who Access) (*Run, error) {
+	if r, err := s.own.Get(ctx, id, who); err == nil {
 		return r, nil
 	}
 	var value []byte
@@ -184,7 +184,7 @@ func (s *Redis) Get(ctx context.Context, id, caller string) (*Run, error) {
 	if err := json.Unmarshal(value, r); err != nil {
 		return nil, err
 	}
-	if r.Caller != caller {
+	if !who.sees(r) {
 		return nil, ErrNotKept
 	}
 	return r, nil
@@ -200,7 +200,10 @@ const (
 // asked for.
 func (s *Redis) List(ctx context.Context, q Query) (Page, error) {
 	page, last := Page{}, q.Before
-	from := "+inf"
+	from, until := "+inf", "-inf"
+	if !q.Since.IsZero() { // an id is made once its run has begun, never before
+		until = strconv.FormatInt(q.Since.UnixMilli(), 10)
+	}
 	if q.Before != "" {
 		at, err := begun(q.Before)
 		if err != nil {
@@ -209,7 +212,7 @@ func (s *Redis) List(ctx context.Context, q Query) (Page, error) {
 		from = strconv.FormatInt(at.UnixMilli(), 10)
 	}
 	for offset := int64(0); offset < maxListed; offset += listChunk {
-		ids, runs, err := s.chunk(ctx, from, offset)
+		ids, runs, err := s.chunk(ctx, from, until, offset)
 		if err != nil {
 			return Page{}, err
 		}
@@ -234,11 +237,11 @@ func (s *Redis) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// chunk is some of the runs, the newest first, from a time on; nil of those that are gone.
-func (s *Redis) chunk(ctx context.Context, from string, offset int64) (ids []string, runs []*Run, err error) {
+// chunk is some of the runs, the newest first, between two times; nil of those that are gone.
+func (s *Redis) chunk(ctx context.Context, from, until string, offset int64) (ids []string, runs []*Run, err error) {
 	var values []any
 	err = s.redis.Do(ctx, runsKind, func(ctx context.Context, c redis.Cmdable) (err error) {
-		ids, err = c.ZRevRangeByScore(ctx, s.newest(), &redis.ZRangeBy{Min: "-inf", Max: from, Offset: offset, Count: listChunk}).Result()
+		ids, err = c.ZRevRangeByScore(ctx, s.newest(), &redis.ZRangeBy{Min: until, Max: from, Offset: offset, Count: listChunk}).Result()
 		if err != nil || len(ids) == 0 {
 			return err
 		}

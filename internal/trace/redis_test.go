@@ -82,12 +82,12 @@ func TestRunsOfSeveralProcesses(t *testing.T) {
 		r.Caller, r.Start = "web", time.Now().Add(time.Duration(i)*time.Second)
 		one.Add(r)
 	}
-	if _, err := one.Get(t.Context(), runs[2].ID, "web"); err != nil {
+	if _, err := one.Get(t.Context(), runs[2].ID, Access{Caller: "web"}); err != nil {
 		t.Errorf("a process does not find its own run at once: %v", err)
 	}
 	one.Close() // sends what waits
 	for i, want := range []bool{false, true, true} {
-		got, err := two.Get(t.Context(), runs[i].ID, "web")
+		got, err := two.Get(t.Context(), runs[i].ID, Access{Caller: "web"})
 		if (err == nil) != want {
 			t.Errorf("run %d of 3 where 2 are kept: %v", i, err)
 		}
@@ -99,7 +99,7 @@ func TestRunsOfSeveralProcesses(t *testing.T) {
 			}
 		}
 	}
-	if _, err := two.Get(t.Context(), runs[2].ID, "app"); !errors.Is(err, ErrNotKept) {
+	if _, err := two.Get(t.Context(), runs[2].ID, Access{Caller: "app"}); !errors.Is(err, ErrNotKept) {
 		t.Errorf("another caller: %v", err)
 	}
 	keys, err := s.Client().Keys(t.Context(), "*").Result()
@@ -112,7 +112,7 @@ func TestRunsOfSeveralProcesses(t *testing.T) {
 		}
 	}
 	s.Kill()
-	if _, err := two.Get(t.Context(), runs[2].ID, "web"); err == nil || errors.Is(err, ErrNotKept) {
+	if _, err := two.Get(t.Context(), runs[2].ID, Access{Caller: "web"}); err == nil || errors.Is(err, ErrNotKept) {
 		t.Errorf("without Redis: %v, want that nobody knows", err)
 	}
 }

@@ -11,15 +11,23 @@ import (
 type Store interface {
 	// Add takes in a run that has ended. It does not wait.
 	Add(r *Run)
-	// Get is the run with that id, if it is kept and was made by that caller; else the error is ErrNotKept.
-	Get(ctx context.Context, id, caller string) (*Run, error)
+	// Get is the run with that id, if it is kept and may be seen; else the error is ErrNotKept.
+	Get(ctx context.Context, id string, who Access) (*Run, error)
 	// List is a part of the runs that are asked for. The query was checked.
 	List(ctx context.Context, q Query) (Page, error)
 	// Limit changes how many runs are kept and for how long.
 	Limit(keep int, ttl time.Duration)
 }
 
-// ErrNotKept is the error of a run that never was, is no longer kept, or is another caller's.
+// Access says whose runs may be seen.
+type Access struct {
+	Caller   string // whose, unless Everyone is set; "" are those who are asked for no key
+	Everyone bool
+}
+
+func (a Access) sees(r *Run) bool { return a.Everyone || r.Caller == a.Caller }
+
+// ErrNotKept is the error of a run that never was, is no longer kept, or may not be seen.
 var ErrNotKept = errors.New("no such run is kept")
 
 // Memory keeps the newest runs in the process.
@@ -76,12 +84,12 @@ func (s *Memory) Add(r *Run) {
 	s.next = (s.next + 1) % len(s.ring)
 }
 
-// Get is the run with that id, if it is kept and was made by that caller.
-func (s *Memory) Get(_ context.Context, id, caller string) (*Run, error) {
+// Get is the run with that id, if it is kept and may be seen.
+func (s *Memory) Get(_ context.Context, id string, who Access) (*Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.byID[id]
-	if r == nil || r.Caller != caller || s.over(r) {
+	if r == nil || !who.sees(r) || s.over(r) {
 		return nil, ErrNotKept
 	}
 	return r, nil

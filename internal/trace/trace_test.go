@@ -86,35 +86,35 @@ func TestStoreIsBoundedByNumberTimeAndCaller(t *testing.T) {
 		s.Add(r)
 	}
 	for i, want := range []bool{false, true, true} {
-		if _, err := s.Get(t.Context(), runs[i].ID, "web"); (err == nil) != want {
+		if _, err := s.Get(t.Context(), runs[i].ID, Access{Caller: "web"}); (err == nil) != want {
 			t.Errorf("run %d of 3 in a store of 2: %v, want it kept %v", i, err, want)
 		}
 	}
-	if _, err := s.Get(t.Context(), runs[2].ID, "app"); err == nil {
+	if _, err := s.Get(t.Context(), runs[2].ID, Access{Caller: "app"}); err == nil {
 		t.Error("another caller sees the run")
 	}
 	now = now.Add(2 * time.Hour)
-	if _, err := s.Get(t.Context(), runs[2].ID, "web"); err == nil {
+	if _, err := s.Get(t.Context(), runs[2].ID, Access{Caller: "web"}); err == nil {
 		t.Error("a run is seen after its time")
 	}
 	s.Limit(3, 3*time.Hour)
-	if _, err := s.Get(t.Context(), runs[2].ID, "web"); err != nil {
+	if _, err := s.Get(t.Context(), runs[2].ID, Access{Caller: "web"}); err != nil {
 		t.Error("a run is gone in a store that keeps runs for longer now")
 	}
 	s.Add(runs[0])
 	s.Limit(2, 3*time.Hour)
 	for i, want := range []bool{true, false, true} {
-		if _, err := s.Get(t.Context(), runs[i].ID, "web"); (err == nil) != want {
+		if _, err := s.Get(t.Context(), runs[i].ID, Access{Caller: "web"}); (err == nil) != want {
 			t.Errorf("run %d in a store that is smaller now: %v, want it kept %v", i, err, want)
 		}
 	}
 	s.Add(runs[1])
-	if _, err := s.Get(t.Context(), runs[2].ID, "web"); err == nil {
+	if _, err := s.Get(t.Context(), runs[2].ID, Access{Caller: "web"}); err == nil {
 		t.Error("the oldest run is kept")
 	}
 	none := NewMemory(0, time.Hour)
 	none.Add(runs[0])
-	if _, err := none.Get(t.Context(), runs[0].ID, "web"); err == nil {
+	if _, err := none.Get(t.Context(), runs[0].ID, Access{Caller: "web"}); err == nil {
 		t.Error("a store of 0 keeps a run")
 	}
 }
