@@ -66,7 +66,7 @@ func root() *cobra.Command {
 		SilenceUsage:  true,
 	}
 	cmd.CompletionOptions.HiddenDefaultCmd = true
-	cmd.AddCommand(serveCommand(), validateCommand(), schemaCommand(), toolsCommand(), testCommand(), mockCommand(), demoCommand(), keyCommand(), versionCommand())
+	cmd.AddCommand(serveCommand(), validateCommand(), schemaCommand(), toolsCommand(), runsCommand(), testCommand(), mockCommand(), demoCommand(), keyCommand(), versionCommand())
 	return cmd
 }
 
