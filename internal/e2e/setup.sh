@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the SDKs that the end-to-end tests drive, each with pinned versions, into a cache folder.
 #
-#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openaigo] [conformance] [kubernetes] [openapi]
+#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openaigo] [conformance] [kubernetes] [openapi] [browser]
 #
 # Without a part it takes all. A part that is there and fits its pins is left as it is, so that a second run takes
 # a moment. --check installs nothing: it names each part that is missing or outdated and exits with 1.
@@ -56,7 +56,11 @@ wanted() {
 		need node "Node.js 20 or newer"
 		{ node --version && cat "$here/openapi/package.json" "$here/openapi/package-lock.json"; } | digest
 		;;
-	*) fail "there is no part $1: want python, node, frameworks, openaigo, conformance, kubernetes or openapi" ;;
+	browser)
+		need node "Node.js 20 or newer"
+		{ node --version && cat "$here/browser/package.json" "$here/browser/package-lock.json"; } | digest
+		;;
+	*) fail "there is no part $1: want python, node, frameworks, openaigo, conformance, kubernetes, openapi or browser" ;;
 	esac
 }
 
@@ -92,6 +96,9 @@ install_kubernetes() { pip_install kubernetes; }
 
 install_openapi() { npm_install openapi; }
 
+# What drives a browser and what looks for barriers; the browser itself is the machine's.
+install_browser() { npm_install browser; }
+
 install_openaigo() {
 	say "compiling openai-go takes minutes with an empty build cache"
 	local out
@@ -120,7 +127,7 @@ if [[ ${1-} == --check ]]; then
 	shift
 fi
 if [[ $# == 0 ]]; then
-	set -- python node frameworks openaigo conformance kubernetes openapi
+	set -- python node frameworks openaigo conformance kubernetes openapi browser
 fi
 status=0
 for part in "$@"; do

@@ -20,7 +20,8 @@ func (s *Server) health(r chi.Router) {
 	}))
 }
 
-// admin mounts the operator's endpoints. What tells of tools and runs asks for a key, like /v1.
+// admin mounts the operator's endpoints. What tells of tools and runs asks for a key, like /v1; the page that shows it,
+// which knows nothing by itself, does not.
 func (s *Server) admin(r chi.Router) {
 	r.Get("/readyz", s.routed(routeHealth, func(w http.ResponseWriter, r *http.Request) error {
 		if s.down.Load() {
@@ -46,6 +47,7 @@ func (s *Server) admin(r chi.Router) {
 		_, err := w.Write(s.opts.OpenAPI)
 		return gone(err)
 	}))
+	s.page(r)
 	r.Route("/gateway", func(r chi.Router) {
 		r.Use(s.authenticate)
 		r.Get("/tools", s.routed(routeAdmin, s.tools))
@@ -115,7 +117,7 @@ func (s *Server) tools(w http.ResponseWriter, r *http.Request) error {
 	for _, t := range view.Tools() {
 		list = append(list, describe(view, t))
 	}
-	return writeJSON(w, map[string]any{"object": "list", "data": list})
+	return writeTagged(w, r, map[string]any{"object": "list", "data": list})
 }
 
 func describe(view *registry.View, t *registry.Tool) toolInfo {

@@ -63,7 +63,7 @@ func (s *Server) approvals(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	}
-	return writeJSON(w, map[string]any{"object": "list", "data": list, "may_decide": caller.Approves})
+	return writeTagged(w, r, map[string]any{"object": "list", "data": list, "may_decide": caller.Approves})
 }
 
 // approve decides on a call that waits.

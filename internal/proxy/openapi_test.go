@@ -231,8 +231,9 @@ func description(t *testing.T) *openapi3.T {
 	return doc
 }
 
-// wildcards are the paths of routes that OpenAPI has no word for: what follows may hold slashes.
-var wildcards = map[string]string{"/v1/models/*": "/v1/models/{id}", "/v1/*": "/v1/{endpoint}"}
+// wildcards are the paths of routes that OpenAPI has no word for, as what follows may hold slashes, and of one that leads
+// to another.
+var wildcards = map[string]string{"/v1/models/*": "/v1/models/{id}", "/v1/*": "/v1/{endpoint}", "/gateway/ui/": "/gateway/ui"}
 
 func TestDescriptionHasEveryRouteAndNoOther(t *testing.T) {
 	doc := description(t)
@@ -347,6 +348,10 @@ func TestRepliesConformToTheDescription(t *testing.T) {
 		{name: "a decision of a key that may not", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: `{"approve":true}`, header: few, status: 403, code: "not_allowed"},
 		{name: "a large decision", at: "/gateway/approvals/{id}", path: "/gateway/approvals/apr_1", body: strings.Repeat("x", 5000), status: 413, code: "request_too_large"},
 		{name: "runs", at: "/gateway/runs", status: 200},
+		{name: "the page", at: "/gateway/ui", header: map[string]string{"Authorization": ""}, status: 200},
+		{name: "its script", at: "/gateway/ui/{file}", path: "/gateway/ui/app.js", header: map[string]string{"Authorization": ""}, status: 200},
+		{name: "no file of it", at: "/gateway/ui/{file}", path: "/gateway/ui/none.js", status: 404, code: "unknown_url"},
+		{name: "no other way to it", at: "/gateway/ui/{file}", path: "/gateway/ui/index.html", status: 404, code: "unknown_url"},
 		{name: "runs without a key", at: "/gateway/runs", header: map[string]string{"Authorization": ""}, status: 401, code: "invalid_api_key"},
 		{name: "runs of no kind", at: "/gateway/runs", path: "/gateway/runs?stop=done", status: 400},
 		{name: "no such run", at: "/gateway/runs/{id}", path: "/gateway/runs/run_1", status: 404, code: "run_not_found"},
@@ -517,6 +522,13 @@ func conforms(t *testing.T, doc *openapi3.T, path string, resp *http.Response, b
 		Status:  resp.StatusCode,
 		Header:  resp.Header,
 		Options: &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
+	}
+	// What is for browsers can't be read there; only whether its type is described.
+	kind, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if input.Options.ExcludeResponseBody = kind == "text/html" || kind == "text/javascript"; input.Options.ExcludeResponseBody {
+		if r := item.GetOperation(resp.Request.Method).Responses.Status(resp.StatusCode); r == nil || r.Value.Content.Get(kind) == nil {
+			t.Errorf("%s %d: the content type %q is not described", path, resp.StatusCode, kind)
+		}
 	}
 	input.SetBodyBytes(body)
 	if err := openapi3filter.ValidateResponse(t.Context(), input); err != nil {

@@ -175,3 +175,29 @@ func TestToolsSayHowOftenTheyWereCalled(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+// With a listener of its own for the operator, clients reach neither runs nor the page.
+func TestThePageIsWhereTheOperatorsEndpointsAre(t *testing.T) {
+	s := describedProxy(t, map[string]string{"UPSTREAM": "http://up.test", "SERVICE": "http://service.test", "SUM": sum(describedKey), "MANY": sum("b"), "FEW": sum("c"), "BOSS": sum("d")}, trace.NewMemory(1, time.Hour))
+	for _, tt := range []struct {
+		listener string
+		handler  http.Handler
+		path     string
+		want     int
+	}{
+		{"clients", s.Handler(false), "/gateway/ui", http.StatusNotFound},
+		{"clients", s.Handler(false), "/gateway/ui/app.js", http.StatusNotFound},
+		{"clients", s.Handler(false), "/gateway/runs", http.StatusNotFound},
+		{"operator", s.AdminHandler(), "/gateway/ui", http.StatusOK},
+		{"operator", s.AdminHandler(), "/gateway/ui/app.js", http.StatusOK},
+		{"operator", s.AdminHandler(), "/gateway/ui/", http.StatusMovedPermanently},
+		{"operator", s.AdminHandler(), "/gateway/runs", http.StatusUnauthorized},
+		{"both", s.Handler(true), "/gateway/ui", http.StatusOK},
+	} {
+		w := httptest.NewRecorder()
+		tt.handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tt.path, nil))
+		if w.Code != tt.want {
+			t.Errorf("%s: %s is %d, want %d", tt.listener, tt.path, w.Code, tt.want)
+		}
+	}
+}
