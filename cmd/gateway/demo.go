@@ -88,7 +88,7 @@ func demo(ctx context.Context, out io.Writer, addr string, once bool) error {
 	if err != nil || once {
 		cancel()
 	} else {
-		fmt.Fprintln(out, "\nserving; Ctrl-C ends")
+		fmt.Fprintf(out, "see runs    http://%s/gateway/ui\n\nserving; Ctrl-C ends\n", listeners[0].Addr())
 	}
 	return errors.Join(err, group.Wait())
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 
+	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/trace"
 )
 
@@ -173,6 +174,16 @@ func TestToolsSayHowOftenTheyWereCalled(t *testing.T) {
 	// One that waits for an approval has not failed.
 	if diff := cmp.Diff(map[string][2]int64{"lookup": {2, 1}, "pay": {}, "wire": {1, 0}}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// The page can choose by every reason for which a run may end.
+func TestThePageKnowsEveryStopReason(t *testing.T) {
+	_, body := fetch(t, describedServer(t), "/gateway/ui/runs.js", "", nil)
+	for _, stop := range loop.Stops() {
+		if !strings.Contains(string(body), "'"+string(stop)+"'") {
+			t.Errorf("%s is not there", stop)
+		}
 	}
 }
 
