@@ -40,6 +40,7 @@ var update = flag.Bool("update", false, "rewrite the expected parts of golden fi
 //	called-N         method, path and body of a tool's request
 //	response         status, and the body
 //	trace            the trace, without times
+//	spans            where config.yaml has trace.otlp_endpoint, what got to ${OTLP}
 func TestConversations(t *testing.T) {
 	files, err := filepath.Glob("testdata/conversations/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -66,7 +67,7 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-var expectedFile = regexp.MustCompile(`^(asked-\d+\.json|called-\d+|response|trace)$`)
+var expectedFile = regexp.MustCompile(`^(asked-\d+\.json|called-\d+|response|trace|spans)$`)
 
 func given(a *txtar.Archive) (files []txtar.File) {
 	for _, f := range a.Files {
@@ -103,7 +104,16 @@ func converse(t *testing.T, a *txtar.Archive) []txtar.File {
 	defer upstream.Close()
 	tools := httptest.NewServer(http.HandlerFunc(r.tool))
 	defer tools.Close()
-	g := newTestGateway(t, files["config.yaml"], map[string]string{"UPSTREAM": upstream.URL, "TOOLS": tools.URL})
+	env := map[string]string{"UPSTREAM": upstream.URL, "TOOLS": tools.URL}
+	var spans *receiver
+	var g *gateway
+	if strings.Contains(files["config.yaml"], "${OTLP}") {
+		spans = newReceiver(t)
+		env["OTLP"] = spans.URL
+		g, _ = tracingGateway(t, files["config.yaml"], env)
+	} else {
+		g = newTestGateway(t, files["config.yaml"], env)
+	}
 	front := httptest.NewServer(g.server.Handler(true))
 	defer front.Close()
 
@@ -132,6 +142,11 @@ func converse(t *testing.T, a *txtar.Archive) []txtar.File {
 	r.flush()
 	r.add("response", fmt.Sprintf("%d\n%s\n", resp.StatusCode, bytes.TrimSpace(settle(body))))
 	r.add("trace", string(settle([]byte(header)))+"\n")
+	if spans != nil {
+		front.Close() // the request's span has ended then
+		g.tracer.Close()
+		r.add("spans", spans.tree())
+	}
 	return r.out
 }
 

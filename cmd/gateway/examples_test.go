@@ -3,15 +3,12 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/outbound/outboundtest"
@@ -35,6 +32,7 @@ func documentEnvironment(name string) (string, bool) {
 		"COURT_DB":     "sqlite:court.db",
 		"SHOP_URL":     "https://shop.example.com",
 		"SHOP_KEY":     "shop-key-of-the-tests",
+		"OTLP_TOKEN":   "token-of-the-collector",
 	}[name]
 	return v, ok
 }
@@ -110,9 +108,8 @@ func TestExamplesAreTaken(t *testing.T) {
 
 // The first line of a yaml block in a document says what it is; one without such a line is a whole gateway.yaml.
 const (
-	blockPart    = "# part of gateway.yaml" // taken once it has upstreams
-	blockScript  = "# a script for gateway mock"
-	blockRefused = "# refused today" // each line that ends in "# refused" is not supported yet, and nothing else is wrong
+	blockPart   = "# part of gateway.yaml" // taken once it has upstreams
+	blockScript = "# a script for gateway mock"
 )
 
 // withUpstreams completes a part that has none.
@@ -160,8 +157,6 @@ func checkBlock(t *testing.T, document, text string) {
 	switch first {
 	case blockScript:
 		_, err = script.Parse(document, []byte(text))
-	case blockRefused:
-		checkRefused(t, document, withUpstreams(text))
 	case blockPart:
 		err = wired(t, document, []byte(withUpstreams(text)))
 	default:
@@ -169,31 +164,5 @@ func checkBlock(t *testing.T, document, text string) {
 	}
 	if err != nil {
 		t.Error(err)
-	}
-}
-
-// checkRefused holds a list of what is not supported yet against what the gateway says of it.
-func checkRefused(t *testing.T, document, text string) {
-	t.Helper()
-	want := map[int]bool{}
-	for i, line := range strings.Split(text, "\n") {
-		if strings.HasSuffix(line, "# refused") {
-			want[i+1] = true
-		}
-	}
-	err := wired(t, document, []byte(text))
-	problems, ok := errors.AsType[config.Problems](err)
-	if !ok {
-		t.Errorf("%s: %v, want problems", document, err)
-	}
-	got := map[int]bool{}
-	for _, p := range problems {
-		got[p.Pos.Line] = true
-		if !strings.HasSuffix(p.Message, "not supported yet") {
-			t.Errorf("%s: want nothing but what is not supported yet", p)
-		}
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("%s: lines that are refused (-document +gateway):\n%s\n%v", document, diff, problems)
 	}
 }

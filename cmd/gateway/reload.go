@@ -32,10 +32,12 @@ type reloader struct {
 type startedWith struct {
 	listen, adminListen, logFormat string
 	state                          stateConfig
+	traces                         string // where they go, and with which headers
+	sample                         float64
 }
 
 func startOf(c *checked) startedWith {
-	return startedWith{c.Server.Listen, c.Server.AdminListen, c.Log.Format, c.State}
+	return startedWith{c.Server.Listen, c.Server.AdminListen, c.Log.Format, c.State, c.Trace.target(), c.Trace.Sample}
 }
 
 // pace is how fast things are done. Tests have their own.
@@ -208,6 +210,12 @@ func (r *reloader) warnFixed() {
 	}
 	if first.state != now.state {
 		r.g.log.Warn(nextStart, slog.String("key", "state"))
+	}
+	if first.traces != now.traces {
+		r.g.log.Warn(nextStart, slog.String("key", "trace.otlp_endpoint"))
+	}
+	if first.sample != now.sample {
+		r.g.log.Warn(nextStart, slog.String("key", "trace.sample"))
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/proxy"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/span"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/tool/mcptool"
 	"github.com/toolgate/toolgate/internal/upstream"
@@ -41,8 +42,8 @@ func serveCommand() *cobra.Command {
 
 The configuration is read again when one of its files changes, and at SIGHUP. A valid one replaces the old one whole for
 requests to come, and those under way end on the old one. An invalid one changes nothing: its faults go to the log, and
-gateway_config_reload_success becomes 0. A changed server.listen, server.admin_listen or log.format takes effect at the
-next start.`,
+gateway_config_reload_success becomes 0. A changed server.listen, server.admin_listen, log.format,
+trace.otlp_endpoint, trace.otlp_headers or trace.sample takes effect at the next start.`,
 		Example: "  gateway serve -c gateway.yaml",
 		Args:    cobra.NoArgs,
 	}
@@ -114,6 +115,7 @@ type gateway struct {
 	transport *tellingTransport
 	stubs     *stubs // nil but for gateway test
 	stores    *stores
+	tracer    *span.Tracer // nil where nobody traces
 	server    *proxy.Server
 	*generation
 }
@@ -166,6 +168,12 @@ func newGatewayWith(c *checked, w wiring) (*gateway, error) {
 		g.stores.close()
 		return nil, err
 	}
+	if w.shared {
+		if g.tracer, err = c.Trace.tracer(g.log, g.registry); err != nil {
+			g.close()
+			return nil, err
+		}
+	}
 	g.breakers.show(nil)
 	g.server = proxy.New(g.site, proxy.Options{
 		Logger:   g.log,
@@ -173,6 +181,7 @@ func newGatewayWith(c *checked, w wiring) (*gateway, error) {
 		Gatherer: g.registry,
 		Store:    g.stores.runs,
 		Version:  version,
+		Tracer:   g.tracer,
 
 		Confirmations: g.stores.confirm,
 		OpenAPI:       toolgate.OpenAPI,
@@ -299,6 +308,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 
 func (g *gateway) close() {
 	g.generation.close(g.log)
+	g.tracer.Close() // no more spans end
 	g.transport.CloseIdleConnections()
 	g.stores.close()
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/toolgate/toolgate/internal/auth"
 	"github.com/toolgate/toolgate/internal/budget"
@@ -42,13 +41,6 @@ type settings struct {
 	Log         logConfig                          `yaml:"log" doc:"The log, on stderr."`
 }
 
-type traceConfig struct {
-	Keep         int             `yaml:"keep" min:"0" doc:"Runs kept: by each gateway in memory, by all together in Redis."`
-	TTL          config.Duration `yaml:"ttl" min:"1s" doc:"How long a run is kept."`
-	Content      bool            `yaml:"content" doc:"Keep arguments and results of tool calls too."`
-	OTLPEndpoint string          `yaml:"otlp_endpoint" later:"*" doc:"Where OpenTelemetry spans are sent."`
-}
-
 type logConfig struct {
 	Level  string `yaml:"level" enum:"debug,info,warn,error" doc:"Least level that is logged."`
 	Format string `yaml:"format" enum:"json,text" doc:"json or text."`
@@ -62,7 +54,7 @@ func (s *settings) SetDefaults() {
 	s.Memory = "held"
 	s.State.setDefaults()
 	s.Guard = "off"
-	s.Trace = traceConfig{Keep: 1000, TTL: config.Duration(time.Hour)}
+	s.Trace.setDefaults()
 	s.Log = logConfig{Level: "info", Format: "json"}
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/toolgate/toolgate/internal/outbound"
+	"github.com/toolgate/toolgate/internal/span"
 )
 
 // tellingTransport is the tools' connection pools, which can tell what goes out.
@@ -39,6 +40,7 @@ func (p tellingPool) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (t *tellingTransport) through(next http.RoundTripper, r *http.Request) (*http.Response, error) {
+	r = inTrace(r)
 	if t.tell == nil {
 		return next.RoundTrip(r)
 	}
@@ -55,4 +57,19 @@ func (t *tellingTransport) through(next http.RoundTripper, r *http.Request) (*ht
 	}
 	t.tell(r, nil)
 	return next.RoundTrip(r)
+}
+
+// inTrace is a request that says which trace it is part of, unless the file has it say so itself. Of what a client sent,
+// tools get the ids and nothing else: tracestate may hold any text.
+func inTrace(r *http.Request) *http.Request {
+	parent := span.Traceparent(r.Context())
+	if parent == "" || len(r.Header["Traceparent"]) > 0 {
+		return r
+	}
+	out := *r // a RoundTripper must not change what it is given
+	if out.Header = r.Header.Clone(); out.Header == nil {
+		out.Header = http.Header{}
+	}
+	out.Header["Traceparent"] = []string{parent}
+	return &out
 }

@@ -18,6 +18,7 @@ type Assembler struct {
 	finish  string
 	usage   json.RawMessage
 	model   string
+	id      string
 	chunks  int
 	legacy  bool // the calls came as function_call
 }
@@ -33,6 +34,9 @@ func (a *Assembler) Add(c *Chunk) {
 	}
 	if a.model == "" {
 		a.model = c.Model
+	}
+	if a.id == "" {
+		a.id = c.ID
 	}
 	c.delta.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
@@ -215,7 +219,7 @@ func (p *callParts) call() Call {
 
 // Turn is the turn as far as it has come.
 func (a *Assembler) Turn() *Turn {
-	t := &Turn{Finish: a.finish, Usage: a.usage, Model: a.model}
+	t := &Turn{Finish: a.finish, Usage: a.usage, Model: a.model, ID: a.id}
 	var b bytes.Buffer
 	b.WriteString(`{"role":"assistant"`)
 	a.message.drop("role")

@@ -23,6 +23,7 @@ type Turn struct {
 	Finish    string // finish_reason of OpenAI's list; "" where the provider gave none
 	Usage     json.RawMessage
 	Model     string
+	ID        string // of the whole reply
 }
 
 // Call is one tool call of a turn.
@@ -61,6 +62,7 @@ func ReadReply(body []byte) (*Turn, error) {
 		Finish:  finishReason(choice.Get("finish_reason").String()),
 		Usage:   rawObject(root.Get("usage")),
 		Model:   root.Get("model").String(),
+		ID:      root.Get("id").String(),
 	}
 	t.readMessage(message)
 	return t, nil

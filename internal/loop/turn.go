@@ -20,6 +20,7 @@ import (
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/prompted"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/span"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/trace"
 )
@@ -131,6 +132,7 @@ func (s *state) run(ctx context.Context, turn *chat.Turn, all items) (bool, erro
 		return false, s.ends(MaxSteps)
 	}
 	limit := s.admit(all)
+	tellRefused(ctx, all)
 	if limit != "" && s.Limits.OnExhausted != budget.Answer {
 		s.limit = limit
 		if all.answer != nil {
@@ -213,6 +215,19 @@ func (s *state) admit(all items) Stop {
 		}
 	}
 	return limit
+}
+
+// tellRefused notes the calls that are not to run in the request's span.
+func tellRefused(ctx context.Context, all items) {
+	at := span.From(ctx)
+	if !at.Recording() {
+		return
+	}
+	for _, it := range all.list {
+		if it.state == refused {
+			at.Event("toolgate.call_refused", it.Name, it.seen.Class)
+		}
+	}
 }
 
 // spent is the limit that tokens or cost have reached.
@@ -488,6 +503,7 @@ func (s *state) handBack(ctx context.Context, all items, forced bool) error {
 		s.record(all)
 	} else if len(all.list) > all.client {
 		s.admit(all)
+		tellRefused(ctx, all)
 		_, err := s.execute(ctx, all)
 		s.record(all)
 		if err != nil {

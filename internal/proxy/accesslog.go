@@ -35,6 +35,9 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 			if i.caller != nil && i.caller.Subject != "" {
 				attrs = append(attrs, slog.String("subject", i.caller.Subject))
 			}
+			if id := i.span.TraceID(); id != "" {
+				attrs = append(attrs, slog.String("trace_id", id))
+			}
 			s.log.LogAttrs(ctx, level, "request", attrs...)
 		}()
 		next.ServeHTTP(ww, r)

@@ -222,6 +222,7 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		c.ended(result, p)
 		c.headers(result)
 		if w != nil && w.fail(p) {
+			c.info.failure = p.Code
 			p.log(c.r.Context(), c.log, c.info)
 			return nil
 		}

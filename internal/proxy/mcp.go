@@ -14,6 +14,7 @@ import (
 	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/span"
 	"github.com/toolgate/toolgate/internal/tool"
 	"github.com/toolgate/toolgate/internal/trace"
 )
@@ -99,7 +100,7 @@ func (c mcpCaller) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.Cal
 		timed, cancel := context.WithTimeout(ctx, limits.Time)
 		defer cancel()
 		var err error
-		seen, err = c.view.Run(timed, p, registry.Scope{RunID: record.ID, Key: key, CallID: record.ID, Caller: record.Caller, Attempt: 1, Headers: c.header})
+		seen, err = c.view.Run(span.With(timed, c.info.span), p, registry.Scope{RunID: record.ID, Key: key, CallID: record.ID, Caller: record.Caller, Attempt: 1, Headers: c.header})
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			stop, seen = loop.TimedOut, c.view.Refuse(registry.Interrupted, "interrupted: the time budget ran out")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/toolgate/toolgate/internal/auth"
 	"github.com/toolgate/toolgate/internal/limit"
+	"github.com/toolgate/toolgate/internal/span"
 )
 
 // requestInfo is what the middleware learns of a request on its way, for the log line and the metrics at its end. It
@@ -27,6 +28,8 @@ type requestInfo struct {
 	site      *Site
 	runID     string
 	stop      string
+	span      *span.Span // nil where nobody traces
+	failure   string     // code of the error that ended a stream
 }
 
 type infoKey struct{}

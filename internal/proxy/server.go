@@ -22,6 +22,7 @@ import (
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/span"
 	"github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/trace"
 )
@@ -64,7 +65,8 @@ type Options struct {
 	Version  string         // told to MCP clients
 	// Confirmations is what is known of calls that want one; nil where none is.
 	Confirmations *registry.Confirmations
-	OpenAPI       []byte // served at /openapi.yaml; without it that is 404
+	Tracer        *span.Tracer // nil where nobody traces
+	OpenAPI       []byte       // served at /openapi.yaml; without it that is 404
 }
 
 // Server serves clients. Its site can be replaced while it does.
@@ -109,6 +111,7 @@ const (
 func (s *Server) Handler(admin bool) http.Handler {
 	r := s.router()
 	r.Route("/v1", func(r chi.Router) {
+		r.Use(s.traced)        // outside of all that may take time
 		r.Use(s.crossOrigin)   // before authentication: a preflight has no key
 		r.Use(s.authenticate)  // before inflight: strangers take no places
 		r.Use(s.limited(true)) // before inflight: nor do those who are over their limits
@@ -121,6 +124,7 @@ func (s *Server) Handler(admin bool) http.Handler {
 		r.MethodNotAllowed(s.routed(routePass, s.pass))
 	})
 	r.Group(func(r chi.Router) {
+		r.Use(s.traced)
 		r.Use(s.authenticate)
 		r.Use(s.limited(false)) // no model is asked
 		r.Use(s.inflight)

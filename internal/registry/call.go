@@ -148,6 +148,10 @@ type Scope struct {
 // Run makes a prepared call where it is confirmed, a write under its key only where it has not been made before. Where
 // ctx ends before the call does, it returns ctx's cause; whatever else happens is an observation.
 func (v *View) Run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
+	return v.traced(ctx, p, s)
+}
+
+func (v *View) run(ctx context.Context, p Prepared, s Scope) (Observation, error) {
 	t := p.Tool
 	if seen, err := v.Confirm(ctx, &p, s); seen != nil || err != nil {
 		if seen == nil {
@@ -209,6 +213,9 @@ func (t *Tool) call(ctx context.Context, c tool.Call) (tool.Result, error) {
 	}, func(ctx context.Context, _ int) (tool.Result, error) {
 		result, err := t.attempt(ctx, c)
 		reached = reached || err == nil || !tool.AsError(err).NotDone
+		if err != nil && t.policy.Attempts > 1 {
+			tellAttempt(ctx, err)
+		}
 		return result, err
 	})
 	if e, ok := errors.AsType[*tool.Error](err); ok && reached && e.NotDone {

@@ -15,6 +15,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"github.com/toolgate/toolgate/internal/chat"
+	"github.com/toolgate/toolgate/internal/span"
 	"github.com/toolgate/toolgate/internal/sse"
 )
 
@@ -81,6 +82,13 @@ func refusesStreamOptions(a Ask, err error) bool {
 }
 
 func (r Route) askWith(ctx context.Context, a Ask, noOptions bool) (*Answer, error) {
+	ctx, traced := r.modelCall(ctx, "", a.Request)
+	answer, err := r.askTraced(ctx, a, noOptions)
+	tellTurn(traced, answer, err)
+	return answer, err
+}
+
+func (r Route) askTraced(ctx context.Context, a Ask, noOptions bool) (*Answer, error) {
 	edits := a.Edits
 	edits.Set = r.withModel(a.Request, edits.Set)
 	if a.Request.Stream {
@@ -194,6 +202,7 @@ func (r Route) readStream(ctx context.Context, from reply, a Ask) (*chat.Turn, e
 	}
 	s := stream{reader: sse.NewReader(in, 0), onChunk: a.OnChunk, began: from.end.began}
 	s.reader.BeforeRead = a.OnWait
+	s.span = span.From(ctx)
 	first, err := s.reader.First()
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, r.streamFailure(ctx, resp, err)
@@ -252,6 +261,7 @@ type stream struct {
 	reader    *sse.Reader
 	onChunk   func(*chat.Chunk) error
 	began     func()
+	span      *span.Span // of the model call
 	assembler chat.Assembler
 	size      int
 }
@@ -289,6 +299,9 @@ func (s *stream) take(data []byte) error {
 	chunk, err := chat.ReadChunk(append([]byte(nil), data...)) // the reader's buffer is used again
 	if err != nil || chunk == nil {
 		return err
+	}
+	if s.assembler.Chunks() == 0 {
+		s.span.Elapsed("gen_ai.response.time_to_first_chunk")
 	}
 	s.assembler.Add(chunk)
 	s.began()

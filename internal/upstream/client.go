@@ -26,11 +26,13 @@ import (
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/outbound"
 	"github.com/toolgate/toolgate/internal/retry"
+	"github.com/toolgate/toolgate/internal/span"
 )
 
 // Client is one upstream. It is for use by many goroutines at once.
 type Client struct {
 	name      string
+	provider  string // as OpenTelemetry calls it
 	at        addresses
 	azure     bool // the key goes out as api-key
 	key       string
@@ -65,13 +67,14 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 		return nil, fmt.Errorf("upstream %s: %w", name, err)
 	}
 	u := &Client{
-		name:    name,
-		at:      newAddresses(base, c),
-		azure:   c.Kind == kindAzure,
-		key:     c.APIKey.Reveal(),
-		forward: c.ForwardClientKey,
-		headers: http.Header{},
-		idle:    time.Duration(c.IdleTimeout),
+		name:     name,
+		provider: providerName(c),
+		at:       newAddresses(base, c),
+		azure:    c.Kind == kindAzure,
+		key:      c.APIKey.Reveal(),
+		forward:  c.ForwardClientKey,
+		headers:  http.Header{},
+		idle:     time.Duration(c.IdleTimeout),
 
 		dialect:         dialect,
 		schemaWithTools: c.SchemaWithTools,
@@ -147,7 +150,7 @@ func (c *Client) do(ctx context.Context, r call) (reply, error) {
 		return true, e.RetryAfter
 	}, func(ctx context.Context, attempt int) (reply, error) {
 		made = attempt
-		return c.once(ctx, r)
+		return c.once(ctx, r, attempt)
 	})
 	var e *Error
 	if err != nil && !errors.As(err, &e) {
@@ -156,8 +159,8 @@ func (c *Client) do(ctx context.Context, r call) (reply, error) {
 	return resp, err
 }
 
-// once is one attempt.
-func (c *Client) once(ctx context.Context, r call) (reply, error) {
+// once is one attempt, the n-th.
+func (c *Client) once(ctx context.Context, r call, n int) (reply, error) {
 	done, err := r.breaker.Allow()
 	if err != nil {
 		e := &Error{Upstream: c.name, Kind: Open, Err: err}
@@ -169,7 +172,9 @@ func (c *Client) once(ctx context.Context, r call) (reply, error) {
 	}
 	end := newVerdict(r.breaker, done)
 	start := time.Now()
+	ctx, traced := c.attempt(ctx, r, n)
 	resp, err := c.roundTrip(ctx, r) //nolint:bodyclose // whoever reads the reply closes it
+	tellAttempt(traced, resp, err)
 	c.metrics.duration.WithLabelValues(c.name).Observe(time.Since(start).Seconds())
 	if err != nil {
 		var e *Error
@@ -203,7 +208,7 @@ func (c *Client) roundTrip(outer context.Context, r call) (*http.Response, error
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,
 		ProtoMinor:    1,
-		Header:        c.header(r),
+		Header:        c.header(ctx, r),
 		ContentLength: r.body.Len(),
 	}).WithContext(ctx)
 	if r.body.Len() > 0 {
@@ -251,8 +256,8 @@ func redirects(status int) bool {
 	return false
 }
 
-// header is the request's header.
-func (c *Client) header(r call) http.Header {
+// header is the request's header. The file has the last word.
+func (c *Client) header(ctx context.Context, r call) http.Header {
 	h := maps.Clone(r.header)
 	if h == nil {
 		h = http.Header{}
@@ -268,6 +273,7 @@ func (c *Client) header(r call) http.Header {
 	default:
 		h["Authorization"] = []string{"Bearer " + key}
 	}
+	span.Inject(ctx, h)
 	maps.Copy(h, c.headers)
 	return h
 }

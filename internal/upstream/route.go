@@ -108,6 +108,13 @@ func (r *Routes) Pass(ctx context.Context, p Pass) (*http.Response, error) {
 }
 
 func (r Route) pass(ctx context.Context, p Pass) (*http.Response, error) {
+	ctx, traced := r.modelCall(ctx, p.Path, p.Request)
+	resp, err := r.passTraced(ctx, p)
+	tracePassed(traced, resp, err)
+	return resp, err
+}
+
+func (r Route) passTraced(ctx context.Context, p Pass) (*http.Response, error) {
 	c := call{breaker: r.breaker, method: p.Method, header: p.Header, key: p.ClientKey, once: p.Once}
 	if p.Path == "" {
 		c.url = r.client.at.chatFor(r.target(p.Request))

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/toolgate/toolgate/internal/span"
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
@@ -20,6 +21,10 @@ const TypeMCP = "MCPError"
 
 // MetaIdempotencyKey is the key in the _meta of a call under which its idempotency key goes out.
 const MetaIdempotencyKey = "toolgate/idempotencyKey"
+
+// metaTraceparent says which trace a call is part of, as W3C's header of that name does (MCP, SEP-414). Over stdio there is
+// no header.
+const metaTraceparent = "traceparent"
 
 // Caller is the tool that calls t on its server. It may be made and used while the server is not there. Its calls wait
 // for an attempt to reach the server that is under way, and fail at once while none is.
@@ -56,7 +61,7 @@ func (c *caller) attempt(ctx context.Context, h http.Header, call tool.Call) (r 
 		return tool.Result{}, false, c.failure(ctx, nil, outcome{}, err)
 	}
 	defer leave()
-	result, seen, err := x.call(ctx, c.params(call))
+	result, seen, err := x.call(ctx, c.params(ctx, call))
 	switch {
 	case err == nil:
 		r, err = read(result)
@@ -95,13 +100,16 @@ func (x *session) ends(ctx context.Context, within time.Duration) bool {
 	return false
 }
 
-func (c *caller) params(call tool.Call) *mcp.CallToolParams {
+func (c *caller) params(ctx context.Context, call tool.Call) *mcp.CallToolParams {
 	p := &mcp.CallToolParams{Name: c.id, Arguments: json.RawMessage("{}"), Meta: mcp.Meta{}}
 	if len(call.Args) > 0 {
 		p.Arguments = json.RawMessage(call.JSON())
 	}
 	if call.IdempotencyKey != "" {
 		p.Meta[MetaIdempotencyKey] = call.IdempotencyKey
+	}
+	if parent := span.Traceparent(ctx); parent != "" {
+		p.Meta[metaTraceparent] = parent
 	}
 	return p
 }

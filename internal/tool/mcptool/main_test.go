@@ -100,6 +100,10 @@ func newTestServer(is func(string) bool, over <-chan struct{}) *mcp.Server {
 		key, _ := r.Params.Meta[MetaIdempotencyKey].(string)
 		return text(key)
 	})
+	add("parent", func(_ context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		parent, _ := r.Params.Meta["traceparent"].(string)
+		return text(parent)
+	})
 	add("env", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return text(strings.Join(os.Environ(), "\n"))
 	})

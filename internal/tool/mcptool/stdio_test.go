@@ -3,6 +3,7 @@ package mcptool
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/toolgate/toolgate/internal/span"
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
@@ -64,6 +66,11 @@ func TestOutcomesOfCalls(t *testing.T) {
 	}
 	if got, err := r.call(t.Context(), "meta", tool.Call{IdempotencyKey: "tg_1"}); got != "tg_1" || err != nil {
 		t.Errorf("the key in _meta = %q, %v", got, err)
+	}
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	ctx, _ := (*span.Tracer)(nil).Begin(t.Context(), http.Header{"Traceparent": {parent}}, "", false)
+	if got, err := r.call(ctx, "parent", tool.Call{}); got != parent || err != nil {
+		t.Errorf("traceparent in _meta = %q, %v", got, err)
 	}
 	_, err := r.call(t.Context(), "fail", tool.Call{})
 	if e := failure(t, err, tool.Business, TypeMCP); e.Message != "no note about that" {
