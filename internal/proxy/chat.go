@@ -410,7 +410,11 @@ func (c *completion) pass() error {
 		c.w.Header().Set(trace.Header, c.record.Dictionary())
 	}
 	c.w.WriteHeader(resp.StatusCode)
-	if err := copyBody(c.w, resp); err != nil {
+	var began func()
+	if c.req.Stream {
+		began = func() { c.metrics.firstToken.Observe(time.Since(c.record.Start).Seconds()) }
+	}
+	if err := copyBody(c.w, resp, began); err != nil {
 		c.record.Stop = string(loop.UpstreamError)
 		if c.r.Context().Err() != nil {
 			c.record.Stop = string(loop.Canceled)

@@ -34,7 +34,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Name: "gateway_request_duration_seconds", Help: "Time from a request's header to the end of its reply.", Buckets: seconds,
 		}, []string{"route"}),
 		firstToken: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "gateway_time_to_first_token_seconds", Help: "Time from a request to the first text of its streamed answer.", Buckets: seconds,
+			Name: "gateway_time_to_first_token_seconds", Help: "Time from a request to the first text of its streamed answer, or where it is passed through to its first bytes.", Buckets: seconds,
 		}),
 		runs: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "gateway_runs_total", Help: "Runs that ended, by model and stop reason.",

@@ -91,7 +91,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstrea
 	defer s.metered(r, resp, asked, price)()
 	copyReply(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
-	if err := copyBody(w, resp); err != nil {
+	if err := copyBody(w, resp, nil); err != nil {
 		problem(&upstream.Error{Kind: upstream.Broken, Began: true, Err: err}).log(r.Context(), s.log, info(r))
 		// An orderly end would hide that something is missing: the client's connection breaks off like the provider's did.
 		panic(http.ErrAbortHandler)
@@ -117,14 +117,19 @@ const (
 	writeTimeout = 60 * time.Second
 )
 
-// copyBody passes a body on. A stream is flushed as often as bytes come, so that none of them wait for more.
-func copyBody(w http.ResponseWriter, resp *http.Response) error {
+// copyBody passes a body on. A stream is flushed as often as bytes come, so that none of them wait for more. began, if it
+// is not nil, is told of the first.
+func copyBody(w http.ResponseWriter, resp *http.Response, began func()) error {
 	rc := http.NewResponseController(w)
 	flush := resp.ContentLength < 0
 	buf := make([]byte, copyBuffer)
 	for {
 		n, err := resp.Body.Read(buf)
 		if n > 0 {
+			if began != nil {
+				began()
+				began = nil
+			}
 			_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // without support, as in tests, there is none
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				return werr

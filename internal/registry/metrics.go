@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/toolgate/toolgate/internal/tool"
 )
 
 // Metrics counts calls of tools. The tool label has configured names, or other for what a model made up; the outcome
@@ -53,8 +55,12 @@ func (m *Metrics) countsOf(name string) *counts {
 	return c.(*counts) //nolint:forcetypeassert // nothing else is stored
 }
 
-// known makes the series of a tool exist from the start.
+// known makes the usual series of a tool exist from the start, so that a first failure shows in a rate.
 func (m *Metrics) known(name string) {
-	m.calls.WithLabelValues(name, "ok")
+	for _, outcome := range []string{
+		"ok", string(InvalidArguments), string(tool.Timeout), string(tool.Unavailable), string(tool.Failed), string(tool.InvalidResult), string(tool.Business),
+	} {
+		m.calls.WithLabelValues(name, outcome)
+	}
 	m.duration.WithLabelValues(name)
 }
