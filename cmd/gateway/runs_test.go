@@ -50,7 +50,7 @@ func TestBarsStandWhereTheirTimeWas(t *testing.T) {
 		{90 * ms, 50 * ms, 100 * ms, 36, 4}, // past the end
 		{30 * time.Hour, 10 * time.Hour, 40 * time.Hour, 30, 10},
 	} {
-		if before, length := span(tt.start, tt.took, tt.total, 40); before != tt.before || length != tt.length {
+		if before, length := place(tt.start, tt.took, tt.total, 40); before != tt.before || length != tt.length {
 			t.Errorf("span(%s, %s of %s) = %d, %d; want %d, %d", tt.start, tt.took, tt.total, before, length, tt.before, tt.length)
 		}
 	}

@@ -116,6 +116,7 @@ type gateway struct {
 	stubs     *stubs // nil but for gateway test
 	stores    *stores
 	tracer    *span.Tracer // nil where nobody traces
+	untrace   func()       // sends the last spans
 	server    *proxy.Server
 	*generation
 }
@@ -151,6 +152,7 @@ func newGatewayWith(c *checked, w wiring) (*gateway, error) {
 		hidden:    newHidden(),
 		registry:  prometheus.NewRegistry(),
 		transport: newTellingTransport(),
+		untrace:   func() {},
 	}
 	g.level.Set(c.Log.level())
 	g.log = newLogger(w.log, c.Log, g.level, g.hidden)
@@ -173,6 +175,7 @@ func newGatewayWith(c *checked, w wiring) (*gateway, error) {
 			g.close()
 			return nil, err
 		}
+		g.untrace = g.tracer.Close
 	}
 	g.breakers.show(nil)
 	g.server = proxy.New(g.site, proxy.Options{
@@ -308,7 +311,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 
 func (g *gateway) close() {
 	g.generation.close(g.log)
-	g.tracer.Close() // no more spans end
+	g.untrace() // no more spans end
 	g.transport.CloseIdleConnections()
 	g.stores.close()
 }

@@ -141,8 +141,8 @@ func (w *waterfall) scale() {
 	fmt.Fprintln(w.out, w.paint(faint, strings.Repeat(" ", w.names+2)+line))
 }
 
-// span is where a part stands among width places: before it, and itself, which is at least one.
-func span(start, took, total time.Duration, width int) (before, length int) {
+// place is where a part stands among width places: before it, and itself, which is at least one.
+func place(start, took, total time.Duration, width int) (before, length int) {
 	begin := int(int64(start) * int64(width) / int64(total))
 	end := int((int64(start+took)*int64(width) + int64(total) - 1) / int64(total)) // rounded up
 	begin = min(max(begin, 0), width-1)
@@ -150,7 +150,7 @@ func span(start, took, total time.Duration, width int) (before, length int) {
 }
 
 func (w *waterfall) bar(name string, start, length time.Duration, p paint, outcome string) {
-	before, n := span(start, length, w.total, w.bars)
+	before, n := place(start, length, w.total, w.bars)
 	bar := strings.Repeat(" ", before) + w.paint(p, strings.Repeat("█", n)) + strings.Repeat(" ", w.bars-before-n)
 	fmt.Fprintf(w.out, "%s  %s %s %s\n", fill(name, w.names), bar, fillLeft(took(length), tookWidth), w.outcome(outcome, p))
 }

@@ -52,7 +52,8 @@ func (r *Reader) Find(text string) Found {
 	if f.Calls == nil {
 		return Found{Before: Answer(text), Said: text, MadeUp: strings.Contains(text[from:], responseOpen)}
 	}
-	f.Before = Answer(openedFence.ReplaceAllString(f.Before, ""))
+	before, _, _ := strings.Cut(f.Before, responseOpen) // a result made up is no word to the user
+	f.Before = Answer(openedFence.ReplaceAllString(before, ""))
 	f.Said = strings.TrimRight(text[:end], blanks)
 	return f
 }

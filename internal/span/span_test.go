@@ -55,7 +55,7 @@ func newTestTracer(t *testing.T, to sdktrace.SpanExporter) (*Tracer, *delivery, 
 	log := &strings.Builder{}
 	d := newDelivery(to, Options{Logger: slog.New(slog.NewTextHandler(log, nil)), Registry: prometheus.NewRegistry()})
 	p := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(d.processor(time.Hour)))
-	return &Tracer{otel: p.Tracer("test"), provider: p, end: ending(p, d)}, d, log
+	return &Tracer{otel: p.Tracer("test"), provider: p, sends: d}, d, log
 }
 
 // exporterFunc is an exporter.

@@ -45,7 +45,7 @@ const (
 type Tracer struct {
 	otel     oteltrace.Tracer
 	provider *sdktrace.TracerProvider
-	end      func()
+	sends    *delivery
 }
 
 // New makes a tracer. It opens no connection; whoever makes it closes it.
@@ -83,7 +83,7 @@ func New(o Options) (*Tracer, error) {
 		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(o.Sample))),
 		sdktrace.WithSpanProcessor(d.processor(o.Every)),
 	)
-	t.end = ending(t.provider, d)
+	t.sends = d
 	t.otel = t.provider.Tracer("github.com/toolgate/toolgate", oteltrace.WithInstrumentationVersion(o.Version))
 	return t, nil
 }
@@ -117,19 +117,13 @@ func tracesAt(endpoint string) (string, error) {
 	return u.String(), nil
 }
 
-// ending is what Close does: it sends what waits, and ends what is still under way after a while.
-func ending(p *sdktrace.TracerProvider, d *delivery) func() {
-	return func() {
-		ctx, cancel := context.WithTimeout(d.life, maxFarewell)
-		defer cancel()
-		defer d.stop()
-		_ = p.Shutdown(ctx) // what was not sent is counted and logged
-	}
-}
-
 // Close sends what waits, for two seconds at most. It has a time of its own, as the process has been told to end by then.
 func (t *Tracer) Close() {
-	if t != nil {
-		t.end()
+	if t == nil {
+		return
 	}
+	ctx, cancel := context.WithTimeout(t.sends.life, maxFarewell)
+	defer cancel()
+	defer t.sends.stop()
+	_ = t.provider.Shutdown(ctx) // what was not sent is counted and logged
 }

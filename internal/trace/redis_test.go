@@ -43,8 +43,8 @@ func TestAllOfARunComesBack(t *testing.T) {
 		case v.Type() == reflect.TypeFor[json.RawMessage]():
 			v.SetBytes([]byte(`{"a":1}`))
 		case v.Kind() == reflect.Struct:
-			for i := range v.NumField() {
-				fill(v.Field(i))
+			for _, f := range v.Fields() {
+				fill(f)
 			}
 		case v.Kind() == reflect.Slice:
 			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
