@@ -103,3 +103,63 @@ func testsOfTheTree(t *testing.T) map[string]bool {
 	}
 	return tests
 }
+
+// heading is one of a document, link a link to somewhere in the tree.
+var (
+	heading = regexp.MustCompile("(?m)^#+ (.*)$")
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+)
+
+// Links between documents lead to files and headings that are there.
+func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
+	var documents []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		documents = append(documents, files...)
+	}
+	text := func(path string) string {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fenced.ReplaceAllString(string(data), "")
+	}
+	found := 0
+	for _, document := range documents {
+		for _, m := range link.FindAllStringSubmatch(text(document), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			found++
+			file, anchor, _ := strings.Cut(m[1], "#")
+			path := document
+			if file != "" {
+				path = filepath.Join(filepath.Dir(document), file)
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s: the link %s leads nowhere", filepath.Base(document), m[1])
+				continue
+			}
+			if anchor != "" && !anchors(text(path))[anchor] {
+				t.Errorf("%s: there is no heading %s", filepath.Base(document), m[1])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("%d links", found)
+	}
+}
+
+// anchors are the names of a document's headings, as they stand in links.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		name := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(m[1]), "")
+		all[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return all
+}
