@@ -30,9 +30,6 @@ func TestBlocksOfOtherProgramsFit(t *testing.T) {
 			if got := c.wire(); got != tt.wire {
 				t.Errorf("wire() = %q, want %q", got, tt.wire)
 			}
-			if got := time.Duration(c.ListTimeout); got != 10*time.Second {
-				t.Errorf("list_timeout = %v", got)
-			}
 		})
 	}
 }
