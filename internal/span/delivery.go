@@ -78,10 +78,10 @@ func (d *delivery) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	defer cancel()
 	defer context.AfterFunc(d.life, cancel)() //nolint:contextcheck // the end of the process ends it too
 	if err := d.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		d.spans.WithLabelValues(failed).Add(float64(n))
 		if !d.failing.Swap(true) {
 			d.log.Warn("spans do not reach trace.otlp_endpoint; nothing more is said of it until they do", slog.Any("err", err))
 		}
+		d.spans.WithLabelValues(failed).Add(float64(n)) // last: who waits for the count finds the line
 		return nil
 	}
 	d.spans.WithLabelValues(exported).Add(float64(n))
