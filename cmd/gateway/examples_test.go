@@ -123,17 +123,23 @@ func withUpstreams(part string) string {
 // block is a fenced block of a document.
 var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-func TestYAMLInDocumentsIsTaken(t *testing.T) {
-	var documents []string
+// documents are those of the repository's root and of docs.
+func documents(t *testing.T) []string {
+	t.Helper()
+	var all []string
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		documents = append(documents, files...)
+		all = append(all, files...)
 	}
+	return all
+}
+
+func TestYAMLInDocumentsIsTaken(t *testing.T) {
 	found := 0
-	for _, document := range documents {
+	for _, document := range documents(t) {
 		data, err := os.ReadFile(document)
 		if err != nil {
 			t.Fatal(err)
