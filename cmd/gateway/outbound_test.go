@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -23,26 +22,8 @@ import (
 	"github.com/toolgate/toolgate/internal/registry"
 )
 
-// syncBuffer is a log for many goroutines.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
 // loggingGateway is the gateway of a file in a folder, with what it logs from debug up, masked as it is on stderr.
-func loggingGateway(t *testing.T, dir, yaml string, env map[string]string) (*gateway, *syncBuffer) {
+func loggingGateway(t *testing.T, dir, yaml string, env map[string]string) (*gateway, *lines) {
 	t.Helper()
 	c, err := check(config.Parse("gateway.yaml", dir, []byte(yaml), func(name string) (string, bool) {
 		v, ok := env[name]
@@ -51,7 +32,7 @@ func loggingGateway(t *testing.T, dir, yaml string, env map[string]string) (*gat
 	if err != nil {
 		t.Fatal(err)
 	}
-	logs := &syncBuffer{}
+	logs := &lines{}
 	c.Log.Level = "debug"
 	g, err := newGatewayWith(c, wiring{log: logs})
 	if err != nil {

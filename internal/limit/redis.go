@@ -12,13 +12,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-)
 
-// Exchanger reaches a Redis; *state.Redis is one.
-type Exchanger interface {
-	Do(ctx context.Context, kind string, exchange func(ctx context.Context, c redis.Cmdable) error) error
-	Key(kind, key string) string
-}
+	"github.com/toolgate/toolgate/internal/state"
+)
 
 // limitsKind is what is kept in Redis, as its keys and the metrics name it.
 const limitsKind = "limits"
@@ -33,7 +29,7 @@ const (
 // Redis keeps rates, sums and places for any number of processes. It is for many goroutines, and counts by the clock of
 // the server, so that the processes' own need not agree.
 type Redis struct {
-	redis Exchanger
+	redis *state.Redis
 	log   *slog.Logger
 
 	mu     sync.Mutex
@@ -43,7 +39,7 @@ type Redis struct {
 }
 
 // NewRedis makes a Redis. Close ends it.
-func NewRedis(r Exchanger, log *slog.Logger) *Redis {
+func NewRedis(r *state.Redis, log *slog.Logger) *Redis {
 	s := &Redis{redis: r, log: log, held: map[string]string{}}
 	s.mu.Lock()
 	defer s.mu.Unlock()

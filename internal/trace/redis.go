@@ -11,13 +11,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-)
 
-// Exchanger reaches a Redis; *state.Redis is one.
-type Exchanger interface {
-	Do(ctx context.Context, kind string, exchange func(ctx context.Context, c redis.Cmdable) error) error
-	Key(kind, key string) string
-}
+	"github.com/toolgate/toolgate/internal/state"
+)
 
 const (
 	runsKind = "runs"
@@ -33,7 +29,7 @@ const (
 // once, others a moment after they have ended.
 type Redis struct {
 	own     *Memory
-	redis   Exchanger
+	redis   *state.Redis
 	log     *slog.Logger
 	dropped prometheus.Counter
 	queue   chan *Run
@@ -47,7 +43,7 @@ type Redis struct {
 }
 
 // NewRedis keeps up to keep runs, each for at most ttl. With keep 0 it keeps none. Close ends it.
-func NewRedis(r Exchanger, keep int, ttl time.Duration, log *slog.Logger, reg prometheus.Registerer) *Redis {
+func NewRedis(r *state.Redis, keep int, ttl time.Duration, log *slog.Logger, reg prometheus.Registerer) *Redis {
 	s := &Redis{own: NewMemory(keep, ttl), redis: r, log: log, keep: keep, ttl: ttl, queue: make(chan *Run, maxQueue), ended: make(chan struct{})}
 	s.dropped = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "gateway_state_runs_dropped_total", Help: "Runs that did not get to Redis as it was too slow or too far away.",
