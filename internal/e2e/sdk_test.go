@@ -415,7 +415,7 @@ func (w *world) testErrors(t *testing.T, m mode) {
 		"refused by provider":   {clientKey, "assistant", "This is too long", 400, "context_length_exceeded", "the prompt is too long"},
 		"provider's rate limit": {clientKey, "assistant", "This is too fast", 429, "rate_limit_exceeded", "slow down"},
 		"provider fails":        {clientKey, "assistant", "Please fall over", 502, "upstream_error", "out of memory"},
-		"provider is down":      {clientKey, "down", "Hello", 502, "upstream_error", "the upstream failed"},
+		"provider is down":      {clientKey, "down", "Hello", 502, "upstream_error", "the upstream could not be reached"},
 		"fails after a write":   {clientKey, "assistant", "Take a note and fall", 422, "upstream_error", "out of memory"},
 		"budget exhausted":      {clientKey, "thrifty", "Please never stop", 422, "budget_exhausted", "without an answer"},
 	}
@@ -500,8 +500,8 @@ func (w *world) testBroken(t *testing.T, m mode) {
 
 	got := w.do(t, w.job(m, "assistant", prompt))
 
-	if got.Error == nil || got.Error.Class != w.classes[0] || !strings.Contains(got.Error.Message, "the upstream failed") {
-		t.Errorf("error = %+v, want %s: the upstream failed", got.Error, w.classes[0])
+	if got.Error == nil || got.Error.Class != w.classes[0] || !strings.Contains(got.Error.Message, "the upstream failed in the middle of its reply") {
+		t.Errorf("error = %+v, want %s: the upstream failed in the middle of its reply", got.Error, w.classes[0])
 	}
 	if m == stream && !strings.HasPrefix(got.Text, "all work and no play all work") {
 		t.Errorf("text before the error = %q, want what had come", got.Text)

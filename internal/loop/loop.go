@@ -516,9 +516,21 @@ func (s *state) bareAnswer(turn *chat.Turn) error {
 	return nil
 }
 
-// exhausted is the error of a run that reached a limit without an answer.
+// exhausted is the error of a run that reached a limit without an answer. It says how high the limit is, as clients
+// can't see the configuration; but for the cost, which would tell the operator's prices.
 func (s *state) exhausted() error {
-	return &Error{Kind: Exhausted, Text: fmt.Sprintf("the run reached its budget (%s) without an answer", s.result.Stop)}
+	limit := string(s.result.Stop)
+	switch s.result.Stop { //nolint:exhaustive // the others are no limits that are counted
+	case MaxSteps:
+		limit += fmt.Sprintf(": %d", s.Limits.Steps)
+	case MaxToolCalls:
+		limit += fmt.Sprintf(": %d", s.Limits.ToolCalls)
+	case MaxTokens:
+		limit += fmt.Sprintf(": %d", s.Limits.Tokens)
+	case RepeatedCalls:
+		limit += fmt.Sprintf(", max_repeats: %d", s.Limits.Repeats)
+	}
+	return &Error{Kind: Exhausted, Text: fmt.Sprintf("the run reached its budget (%s) without an answer", limit)}
 }
 
 // ends ends the run at a limit whose operator wants no further step.

@@ -244,6 +244,9 @@ func TestRunStops(t *testing.T) {
 			if errors.As(err, &failure) != (tt.kind != "") || failure != nil && failure.Kind != tt.kind {
 				t.Fatalf("Do() error = %v, want kind %q", err, tt.kind)
 			}
+			if want := "(" + string(tt.stop) + ": 1)"; tt.kind == Exhausted && !strings.Contains(failure.Text, want) {
+				t.Errorf("the client reads %q, want %q in it: it can't see the limit in the file", failure.Text, want)
+			}
 			if result.Stop != tt.stop || record.Stop != string(tt.stop) || len(w.asks) != tt.asks || len(record.Calls) != tt.calls || record.Failed() != tt.failed {
 				t.Errorf("stop %s, asks %d, calls %d, failed %d; want %s, %d, %d, %d (%v)", result.Stop, len(w.asks), len(record.Calls), record.Failed(), tt.stop, tt.asks, tt.calls, tt.failed, w.log)
 			}

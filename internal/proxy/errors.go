@@ -176,9 +176,15 @@ func upstreamProblem(e *upstream.Error) *Error {
 	case upstream.Canceled:
 		p.Status, p.Code, p.Message = statusClientGone, "canceled", "the client left"
 	case upstream.Broken:
-		p.Message = "the upstream failed"
-		if e.Status >= 300 {
+		switch {
+		case e.Unreached():
+			p.Message = "the upstream could not be reached"
+		case e.Began:
+			p.Message = "the upstream failed in the middle of its reply"
+		case e.Status >= 300:
 			p.Message = fmt.Sprintf("the upstream failed (HTTP %d)", e.Status)
+		default:
+			p.Message = "the upstream failed"
 		}
 		if e.Message != "" {
 			p.Message += ": " + shorten(e.Message)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -297,6 +298,20 @@ func TestUpstreamFailuresBecomeErrors(t *testing.T) {
 				t.Errorf("trace = %s", d)
 			}
 		})
+	}
+}
+
+// A client's developer cannot see the upstream: the message is all that tells what is wrong with it.
+func TestWhatIsToldOfAnUpstreamThatFails(t *testing.T) {
+	for want, e := range map[string]*upstream.Error{
+		"the upstream could not be reached":                                   {Kind: upstream.Broken, Err: &net.OpError{Op: "dial", Err: errors.New("secret.internal")}},
+		"the upstream failed":                                                 {Kind: upstream.Broken, Err: &net.OpError{Op: "read", Err: errors.New("secret.internal")}},
+		"the upstream failed in the middle of its reply":                      {Kind: upstream.Broken, Began: true, Err: io.ErrUnexpectedEOF},
+		"the upstream failed in the middle of its reply: the model fell over": {Kind: upstream.Broken, Began: true, Message: "the model fell over"},
+	} {
+		if got := problem(e); got.Message != want || got.Status != http.StatusBadGateway || got.Code != "upstream_error" {
+			t.Errorf("problem(%v) = %d %s %q, want 502 upstream_error %q", e, got.Status, got.Code, got.Message, want)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"time"
 
@@ -56,6 +57,12 @@ func (e *Error) Error() string {
 
 // Unwrap is the inner error.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Unreached says whether no connection came about: the address is wrong, or nobody is there.
+func (e *Error) Unreached() bool {
+	dial, ok := errors.AsType[*net.OpError](e.Err)
+	return ok && dial.Op == "dial" && e.Kind == Broken
+}
 
 // passes says whether the same request may succeed if it is made again here.
 func (e *Error) passes() bool {

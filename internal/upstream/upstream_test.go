@@ -574,6 +574,25 @@ func TestErrorsOfAnUpstreamThatIsDown(t *testing.T) {
 	if !errors.As(err, &e) || e.Kind != Broken || e.Status != 0 || e.Message != "" {
 		t.Errorf("Ask() error = %+v, want broken", e)
 	}
+	if e != nil && !e.Unreached() {
+		t.Errorf("Ask() error = %v, want one of an upstream that was not reached", e)
+	}
+}
+
+// Who reads that an upstream was not reached looks at its address; who reads that it failed looks at the upstream.
+func TestAnUpstreamThatHangsUpWasReached(t *testing.T) {
+	hangUp := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	s := httptest.NewServer(http.HandlerFunc(hangUp))
+	defer s.Close()
+	_, err := NewRoutes(NewRoute(client(t, s.URL, quick), "", 0)).Ask(t.Context(), ask(t, plain))
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Broken || e.Unreached() {
+		t.Errorf("Ask() error = %+v, want broken, of an upstream that was reached", e)
+	}
+	unknown := NewRoutes(NewRoute(client(t, "http://no-such-host.invalid", quick), "", 0))
+	if _, err := unknown.Ask(t.Context(), ask(t, plain)); !errors.As(err, &e) || !e.Unreached() {
+		t.Errorf("Ask() of an unknown host = %+v, want one that was not reached", e)
+	}
 }
 
 func TestConfigRefuses(t *testing.T) {
