@@ -116,7 +116,7 @@ func (w *world) testCutOff(t *testing.T, m mode) {
 // testWriteNotRepeated lets the model fail after a write. Without a key the status is one that no SDK repeats; with one
 // it is the model's, and who asks again by himself writes nothing again.
 func (w *world) testWriteNotRepeated(t *testing.T, m mode) {
-	for key, status := range map[string]int{"": http.StatusUnprocessableEntity, "fallen-" + string(m): http.StatusBadGateway} {
+	for key, status := range map[string]int{"": w.wrote, "fallen-" + string(m): http.StatusBadGateway} {
 		note := string(m) + "-fall" + key
 		j := w.job(m, "assistant", "Take note "+note+" and fall")
 		j.Key = key

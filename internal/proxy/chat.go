@@ -217,7 +217,7 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		}
 	}
 	if err != nil {
-		p := problem(err).afterTools(result, c.r.Header.Get(headerIdempotent) != "")
+		p := problem(err).afterTools(result, c.r.Header)
 		p.NoRetry = p.NoRetry || p.Code == string(loop.Exhausted)
 		c.ended(result, p)
 		c.headers(result)

@@ -202,15 +202,22 @@ func shorten(s string) string {
 }
 
 // afterTools is p as a run that ran tools ends with it. SDKs repeat 408, 409, 429 and 5xx by themselves; that would run
-// the tools again, so they are told not to. Where a write has run and no Idempotency-Key guards it, the status is one
-// that nobody repeats.
-func (e *Error) afterTools(r *loop.Result, guarded bool) *Error {
+// the tools again, so they are told not to. Where a write has run and no Idempotency-Key of the request guards it, the
+// status is one that the client does not repeat.
+func (e *Error) afterTools(r *loop.Result, request http.Header) *Error {
 	if r == nil || !r.RanTools {
 		return e
 	}
 	p := *e
 	p.NoRetry = true
-	if r.RanWrite && !guarded && p.Status != statusClientGone && repeated(p.Status) {
+	if !r.RanWrite || request.Get(headerIdempotent) != "" || p.Status == statusClientGone {
+		return &p
+	}
+	// LangChain.js, which can't be told from the SDK for JavaScript that it is built on, repeats 422 as well, and heeds no
+	// X-Should-Retry (@langchain/core 1.4.0: six times all but 400 to 407, 409 and 413).
+	if js := request.Get("X-Stainless-Lang") == "js"; js && (repeated(p.Status) || p.Status == http.StatusUnprocessableEntity) {
+		p.Status = http.StatusBadRequest
+	} else if repeated(p.Status) {
 		p.Status = http.StatusUnprocessableEntity
 	}
 	return &p

@@ -25,6 +25,7 @@ import (
 	"github.com/toolgate/toolgate/internal/breaker"
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/config"
+	"github.com/toolgate/toolgate/internal/loop"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/models"
 	"github.com/toolgate/toolgate/internal/outbound"
@@ -312,6 +313,34 @@ func TestWhatIsToldOfAnUpstreamThatFails(t *testing.T) {
 		if got := problem(e); got.Message != want || got.Status != http.StatusBadGateway || got.Code != "upstream_error" {
 			t.Errorf("problem(%v) = %d %s %q, want 502 upstream_error %q", e, got.Status, got.Code, got.Message, want)
 		}
+	}
+}
+
+// LangChain.js repeats a 422 too, up to six times, and so would write seven times.
+func TestTheStatusAfterAWriteIsOneThatItsClientDoesNotRepeat(t *testing.T) {
+	js := http.Header{"X-Stainless-Lang": {"js"}}
+	for _, tt := range []struct {
+		name   string
+		result loop.Result
+		header http.Header
+		status int
+		want   int
+	}{
+		{"a failure after a write", loop.Result{RanTools: true, RanWrite: true}, nil, 502, 422},
+		{"a failure after a write, for JavaScript", loop.Result{RanTools: true, RanWrite: true}, js, 502, 400},
+		{"a spent budget after a write", loop.Result{RanTools: true, RanWrite: true}, nil, 422, 422},
+		{"a spent budget after a write, for JavaScript", loop.Result{RanTools: true, RanWrite: true}, js, 422, 400},
+		{"a refusal after a write, for JavaScript", loop.Result{RanTools: true, RanWrite: true}, js, 404, 404},
+		{"a failure after a read, for JavaScript", loop.Result{RanTools: true}, js, 502, 502},
+		{"a failure before any tool, for JavaScript", loop.Result{}, js, 502, 502},
+		{"a write under a key, for JavaScript", loop.Result{RanTools: true, RanWrite: true}, http.Header{"X-Stainless-Lang": {"js"}, headerIdempotent: {"k"}}, 502, 502},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			got := (&Error{Status: tt.status}).afterTools(&tt.result, tt.header)
+			if got.Status != tt.want || got.NoRetry != tt.result.RanTools {
+				t.Errorf("status %d, no retry %t, want %d, %t", got.Status, got.NoRetry, tt.want, tt.result.RanTools)
+			}
+		})
 	}
 }
 
