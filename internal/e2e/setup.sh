@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the SDKs that the end-to-end tests drive, each with pinned versions, into a cache folder.
 #
-#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openaigo] [conformance] [kubernetes] [openapi] [browser]
+#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openai2] [openaigo] [conformance] [kubernetes] [openapi] [browser]
 #
 # Without a part it takes all. A part that is there and fits its pins is left as it is, so that a second run takes
 # a moment. --check installs nothing: it names each part that is missing or outdated and exits with 1.
@@ -40,6 +40,10 @@ wanted() {
 		need node "Node.js 20 or newer"
 		(cd "$here/frameworks" && { python3 -V && node --version && cat requirements.txt package.json package-lock.json; } | digest)
 		;;
+	openai2)
+		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
+		{ python3 -V && cat "$here/openai2/requirements.txt"; } | digest
+		;;
 	openaigo)
 		need go "Go, the version of go.mod"
 		(cd "$here/openaigo" && { go env GOVERSION && cat go.mod go.sum ./*.go; } | digest)
@@ -60,7 +64,7 @@ wanted() {
 		need node "Node.js 20 or newer"
 		{ node --version && cat "$here/browser/package.json" "$here/browser/package-lock.json"; } | digest
 		;;
-	*) fail "there is no part $1: want python, node, frameworks, openaigo, conformance, kubernetes, openapi or browser" ;;
+	*) fail "there is no part $1: want python, node, frameworks, openai2, openaigo, conformance, kubernetes, openapi or browser" ;;
 	esac
 }
 
@@ -74,13 +78,16 @@ install_frameworks() {
 	npm_install frameworks
 }
 
+# Frameworks that do not go with OpenAI's newest SDK for Python, but with the major version before it.
+install_openai2() { pip_install openai2; }
+
 # pip_install PART: its requirements, into a venv.
 pip_install() {
 	python3 -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "$(python3 -V) is too old: want 3.10 or newer"
 	python3 -c 'import ensurepip' 2>/dev/null || fail "python3 has no venv: install it (Debian: apt-get install python3-venv)"
 	python3 -m venv "$cache/$1/venv"
-	# The pins are complete, so pip has nothing to resolve, which would take it many minutes.
-	"$cache/$1/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes \
+	# The pins are complete, so pip has nothing to resolve, which would take it many minutes. Nothing is compiled here.
+	"$cache/$1/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: \
 		-r "$here/$1/requirements.txt"
 }
 
@@ -127,7 +134,7 @@ if [[ ${1-} == --check ]]; then
 	shift
 fi
 if [[ $# == 0 ]]; then
-	set -- python node frameworks openaigo conformance kubernetes openapi browser
+	set -- python node frameworks openai2 openaigo conformance kubernetes openapi browser
 fi
 status=0
 for part in "$@"; do
