@@ -4,8 +4,6 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -81,9 +79,7 @@ func testFramework(t *testing.T, start func(*testing.T) func(*testing.T, talk) h
 	t.Parallel()
 	do, service := start(t), newCEPService(t)
 	model := newProvider(t, readsBoth(t, scripted(t, frameworkScript)))
-	sum := sha256.Sum256([]byte(clientKey))
-	g := serve(t, sdkConfig, "UPSTREAM="+model.URL, "SERVICE="+service.URL, "CLOSED="+closedAddress(t),
-		"OPERATOR_KEY="+operatorKey, "KEY_SUM="+hex.EncodeToString(sum[:]))
+	g := serveSDK(t, model, service)
 	tests := []struct {
 		ask, cep string
 		calls    []string // of the turn that has both

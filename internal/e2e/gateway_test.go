@@ -216,15 +216,15 @@ func get(t *testing.T, url string, header ...string) reply {
 	return send(t, http.DefaultClient, newRequest(t, http.MethodGet, url, nil, header...))
 }
 
-// ask posts a chat completion.
-func (g *gateway) ask(t *testing.T, body string) reply {
+// ask posts a chat completion. The header is a list of names and values.
+func (g *gateway) ask(t *testing.T, body string, header ...string) reply {
 	t.Helper()
-	return send(t, http.DefaultClient, g.request(t, body))
+	return send(t, http.DefaultClient, g.request(t, body, header...))
 }
 
-func (g *gateway) request(t *testing.T, body string) *http.Request {
+func (g *gateway) request(t *testing.T, body string, header ...string) *http.Request {
 	t.Helper()
-	return newRequest(t, http.MethodPost, g.url+"/v1/chat/completions", strings.NewReader(body), "Content-Type", "application/json")
+	return newRequest(t, http.MethodPost, g.url+"/v1/chat/completions", strings.NewReader(body), append(header, "Content-Type", "application/json")...)
 }
 
 // newRequest makes a request that is given up after patience. The header is a list of names and values.

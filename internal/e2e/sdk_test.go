@@ -224,19 +224,30 @@ func startDriver[J, R any](t *testing.T, dir, name string, args ...string) func(
 	}
 }
 
-const clientKey = "a-key-of-the-gateway"
+const (
+	clientKey = "a-key-of-the-gateway"
+	slowKey   = "a-key-that-may-ask-once-a-minute"
+)
 
 const sdkConfig = `
 server: {listen: "127.0.0.1:0"}
-auth: {keys: [{name: sdk, sha256: "${KEY_SUM}"}]}
+auth:
+  keys:
+    - {name: sdk, sha256: "${KEY_SUM}"}
+    - {name: slow, sha256: "${SLOW_SUM}", limits: {requests_per_minute: 1}}
 upstreams:
   scripted: {base_url: "${UPSTREAM}/v1", api_key: "${OPERATOR_KEY}", retry: {attempts: 1}, breaker: {failures: 1000}}
   down: {base_url: "${CLOSED}/v1", api_key: "${OPERATOR_KEY}", retry: {attempts: 1}, breaker: {failures: 1000}}
+  resting: {base_url: "${CLOSED}/v1", api_key: "${OPERATOR_KEY}", retry: {attempts: 1}, breaker: {failures: 1, open_for: 50s}}
 models:
   assistant: {upstream: scripted}
   hurried: {upstream: scripted, budget: {max_seconds: 1}}
   thrifty: {upstream: scripted, budget: {max_steps: 2, on_exhausted: error}}
+  breaking: {upstream: scripted}
+  falling: {upstream: scripted}
+  writing: {upstream: scripted}
   down: {upstream: down}
+  resting: {upstream: resting}
 tools:` + cepTool + `
   save_note:
     description: Keep a note.
@@ -294,6 +305,14 @@ type world struct {
 	do      func(*testing.T, job) result
 }
 
+// serveSDK starts a gateway with sdkConfig.
+func serveSDK(t *testing.T, model *provider, service *cepService) *gateway {
+	t.Helper()
+	key, slow := sha256.Sum256([]byte(clientKey)), sha256.Sum256([]byte(slowKey))
+	return serve(t, sdkConfig, "UPSTREAM="+model.URL, "SERVICE="+service.URL, "CLOSED="+closedAddress(t), "OPERATOR_KEY="+operatorKey,
+		"KEY_SUM="+hex.EncodeToString(key[:]), "SLOW_SUM="+hex.EncodeToString(slow[:]))
+}
+
 func testSDK(t *testing.T, s sdk) {
 	t.Parallel()
 	if s.wrote == 0 {
@@ -301,9 +320,7 @@ func testSDK(t *testing.T, s sdk) {
 	}
 	w := &world{sdk: s, do: s.start(t), service: newCEPService(t)}
 	w.model = newProvider(t, breaksOff(scripted(t, sdkScript)))
-	sum := sha256.Sum256([]byte(clientKey))
-	w.gateway = serve(t, sdkConfig, "UPSTREAM="+w.model.URL, "SERVICE="+w.service.URL, "CLOSED="+closedAddress(t),
-		"OPERATOR_KEY="+operatorKey, "KEY_SUM="+hex.EncodeToString(sum[:]))
+	w.gateway = serveSDK(t, w.model, w.service)
 	for _, m := range s.modes {
 		t.Run(string(m)+": an answer after a tool call", func(t *testing.T) { w.testAnswer(t, m) })
 		t.Run(string(m)+": the client's own tool comes back to it alone", func(t *testing.T) { w.testOwnTool(t, m) })
@@ -480,11 +497,11 @@ func (w *world) testRepeated(t *testing.T) {
 	}
 }
 
-// breaksOff is next but for one question: that answer breaks off after more text than a turn holds back.
+// breaksOff is next but for one question and one model: that answer breaks off after more text than a turn holds back.
 func breaksOff(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil || !strings.Contains(string(body), "Break off") {
+		if err != nil || !strings.Contains(string(body), "Break off") && gjson.GetBytes(body, "model").Str != "breaking" {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			next.ServeHTTP(w, r)
 			return
