@@ -37,24 +37,41 @@ type heard struct {
 	Ran   []string `json:"ran"`   // places that its own tool ran for
 }
 
-func TestFrameworkOpenAIAgents(t *testing.T) { testFramework(t, pythonFramework("openai-agents")) }
+func TestFrameworkOpenAIAgents(t *testing.T) {
+	testFramework(t, pythonFramework("frameworks", "openai-agents"))
+}
 
-func TestFrameworkLangChain(t *testing.T) { testFramework(t, pythonFramework("langchain")) }
+func TestFrameworkLangChain(t *testing.T) {
+	testFramework(t, pythonFramework("frameworks", "langchain"))
+}
 
-func TestFrameworkAISDK(t *testing.T) {
-	testFramework(t, func(t *testing.T) func(*testing.T, talk) heard {
+func TestFrameworkPydanticAI(t *testing.T) {
+	testFramework(t, pythonFramework("frameworks", "pydantic-ai"))
+}
+
+func TestFrameworkLlamaIndex(t *testing.T) {
+	testFramework(t, pythonFramework("openai2", "llama-index"))
+}
+
+func TestFrameworkAISDK(t *testing.T) { testFramework(t, nodeFramework("ai-sdk")) }
+
+func TestFrameworkLangChainJS(t *testing.T) { testFramework(t, nodeFramework("langchain")) }
+
+// pythonFramework is one that a part of setup.sh has.
+func pythonFramework(part, name string) func(*testing.T) func(*testing.T, talk) heard {
+	return func(t *testing.T) func(*testing.T, talk) heard {
+		dir := installed(t, part)
+		return startDriver[talk, heard](t, dir, filepath.Join(dir, "venv", "bin", "python"), absolute(t, filepath.Join("frameworks", "driver.py")), name)
+	}
+}
+
+func nodeFramework(name string) func(*testing.T) func(*testing.T, talk) heard {
+	return func(t *testing.T) func(*testing.T, talk) heard {
 		program, err := os.ReadFile(filepath.Join("frameworks", "driver.mjs"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return startDriver[talk, heard](t, installed(t, "frameworks"), "node", "--input-type=module", "--eval", string(program))
-	})
-}
-
-func pythonFramework(name string) func(*testing.T) func(*testing.T, talk) heard {
-	return func(t *testing.T) func(*testing.T, talk) heard {
-		dir := installed(t, "frameworks")
-		return startDriver[talk, heard](t, dir, filepath.Join(dir, "venv", "bin", "python"), absolute(t, filepath.Join("frameworks", "driver.py")), name)
+		return startDriver[talk, heard](t, installed(t, "frameworks"), "node", "--input-type=module", "--eval", string(program), name)
 	}
 }
 

@@ -96,7 +96,81 @@ def langchain():
     return answer
 
 
-FRAMEWORKS = {"openai-agents": openai_agents, "langchain": langchain}
+def pydantic_ai():
+    from pydantic_ai import Agent
+    from pydantic_ai.messages import ToolCallPart
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.providers.openai import OpenAIProvider
+
+    async def read(_, events):
+        async for _ in events:
+            pass
+
+    def answer(talk):
+        return asyncio.run(run(talk))
+
+    async def run(talk):
+        seen = {"texts": [], "calls": [], "ran": []}
+
+        def get_weather(place: str) -> str:
+            """Weather of a place."""
+            return weather(place, seen["ran"])
+
+        provider = OpenAIProvider(base_url=talk["base_url"], api_key=talk["api_key"])
+        agent = Agent(OpenAIChatModel(talk["model"], provider=provider), tools=[get_weather])
+        messages = []
+        for prompt in talk["prompts"]:
+            # A handler of events makes it stream. run_stream would take the text before a call for the answer.
+            handler = read if talk["mode"] == "stream" else None
+            result = await agent.run(prompt, message_history=messages, event_stream_handler=handler)
+            messages = result.all_messages()
+            seen["texts"].append(result.output)
+            parts = [part for message in result.new_messages() for part in message.parts]
+            seen["calls"] += [part.tool_name for part in parts if isinstance(part, ToolCallPart)]
+        return seen
+
+    return answer
+
+
+def llama_index():
+    from llama_index.core.agent.workflow import FunctionAgent
+    from llama_index.core.memory import Memory
+    from llama_index.llms.openai_like import OpenAILike
+
+    def answer(talk):
+        return asyncio.run(run(talk))
+
+    async def run(talk):
+        seen = {"texts": [], "calls": [], "ran": []}
+
+        def get_weather(place: str) -> str:
+            """Weather of a place."""
+            return weather(place, seen["ran"])
+
+        llm = OpenAILike(
+            model=talk["model"],
+            api_base=talk["base_url"],
+            api_key=talk["api_key"],
+            is_chat_model=True,
+            is_function_calling_model=True,
+        )
+        agent = FunctionAgent(tools=[get_weather], llm=llm, streaming=talk["mode"] == "stream")
+        memory = Memory.from_defaults()
+        for prompt in talk["prompts"]:
+            result = await agent.run(prompt, memory=memory)
+            seen["texts"].append(result.response.content)
+            seen["calls"] += [call.tool_name for call in result.tool_calls]
+        return seen
+
+    return answer
+
+
+FRAMEWORKS = {
+    "openai-agents": openai_agents,
+    "langchain": langchain,
+    "pydantic-ai": pydantic_ai,
+    "llama-index": llama_index,
+}
 
 
 if __name__ == "__main__":
