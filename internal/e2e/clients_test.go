@@ -121,8 +121,25 @@ func TestClients(t *testing.T) {
 	if got, want := slices.Sorted(maps.Keys(sections)), slices.Sorted(maps.Keys(clients)); !slices.Equal(got, want) {
 		t.Fatalf("the document has code for %q, want %q", got, want)
 	}
+	checkTables(t, string(document))
 	for title, c := range clients {
 		t.Run(title, func(t *testing.T) { testClient(t, c, sections[title]) })
+	}
+}
+
+// checkTables holds the document's tables of failures and of repeating against what the tests assert.
+func checkTables(t *testing.T, document string) {
+	t.Helper()
+	for name, f := range failures {
+		if row := fmt.Sprintf(" | %d | `%s` | ", f.status, f.code); !strings.Contains(document, row) {
+			t.Errorf("%s: the document has no row with %s", name, row)
+		}
+	}
+	for title, c := range clients {
+		row := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(title) + ` \|.*$`).FindString(document)
+		if row == "" || strings.Contains(row, "**yes**") != (c.runs != 1) {
+			t.Errorf("the row %q on repeating is not what happens", row)
+		}
 	}
 }
 
@@ -142,7 +159,7 @@ func clientSections(t *testing.T, document string) map[string]map[string]string 
 			}
 			blocks[m[1]] = m[2]
 		}
-		if n := strings.Count(text, "\n```") / 2; n != len(blocks) && !strings.Contains(text, "\n```sh\n") {
+		if n := strings.Count(text, "\n```") / 2; n != len(blocks) {
 			t.Errorf("%s: %d of %d blocks are run: the first line has to name a feature", title, len(blocks), n)
 		}
 		if len(blocks) > 0 {
@@ -245,23 +262,25 @@ func (w *clientWorld) testTrace(t *testing.T) {
 	}
 }
 
+// failures are what a client has to tell apart, with the key and the model that lead there.
+var failures = map[string]struct {
+	key, model    string
+	status        int
+	code, message string
+}{
+	"wrong key":        {"another-key", "assistant", 401, "invalid_api_key", "no valid API key: send one of the gateway's keys as Authorization: Bearer KEY"},
+	"unknown model":    {clientKey, "gpt-17", 404, "model_not_found", `the model "gpt-17" does not exist or this key has no access to it; GET /v1/models lists those that it has`},
+	"budget ended":     {clientKey, "thrifty", 422, "budget_exhausted", "the run reached its budget (max_steps"},
+	"provider is down": {clientKey, "down", 502, "upstream_error", "the upstream could not be reached"},
+	"provider rests":   {clientKey, "resting", 503, "upstream_unavailable", "the upstream has failed repeatedly and is given a pause"},
+	"rate limit":       {slowKey, "assistant", 429, "rate_limit_exceeded", "this key has used up its limit requests_per_minute (1): try again in "},
+}
+
 // waitSeen is the line in which programs print Retry-After.
 var waitSeen = regexp.MustCompile(`(?m)^retry after: (\w*)$`)
 
 func (w *clientWorld) testErrors(t *testing.T) {
-	tests := map[string]struct {
-		key, model    string
-		status        int
-		code, message string
-	}{
-		"wrong key":        {"another-key", "assistant", 401, "invalid_api_key", "no valid API key: send one of the gateway's keys as Authorization: Bearer KEY"},
-		"unknown model":    {clientKey, "gpt-17", 404, "model_not_found", `the model "gpt-17" does not exist or this key has no access to it; GET /v1/models lists those that it has`},
-		"budget ended":     {clientKey, "thrifty", 422, "budget_exhausted", "the run reached its budget (max_steps"},
-		"provider is down": {clientKey, "down", 502, "upstream_error", "the upstream could not be reached"},
-		"provider rests":   {clientKey, "resting", 503, "upstream_unavailable", "the upstream has failed repeatedly and is given a pause"},
-		"rate limit":       {slowKey, "assistant", 429, "rate_limit_exceeded", "this key has used up its limit requests_per_minute (1): try again in "},
-	}
-	for name, tt := range tests {
+	for name, tt := range failures {
 		t.Run(name, func(t *testing.T) {
 			switch tt.status {
 			case http.StatusTooManyRequests:
@@ -375,12 +394,14 @@ func goClient(module string) runner {
 		if module == "openaigo" {
 			installed(t, module) // its compiled SDK is in the build cache then
 		}
+		for name, block := range blocks {
+			if tidy, err := format.Source([]byte(block)); err != nil || string(tidy) != block {
+				t.Errorf("%s is not as gofmt has it: %v", name, err)
+			}
+		}
 		code, functions := blocks[setUp], ""
 		for _, feature := range features {
 			block := blocks[feature]
-			if tidy, err := format.Source([]byte(block)); err != nil || string(tidy) != block {
-				t.Errorf("%s is not as gofmt has it: %v", feature, err)
-			}
 			f := goFunction.FindStringSubmatch(block)
 			if f == nil {
 				t.Fatalf("%s has no function of the form func NAME() error", feature)
