@@ -64,7 +64,7 @@ e2e-setup: ## install the SDKs that e2e drives into .cache
 
 .PHONY: e2e
 e2e: e2e-setup ## the built binary against real SDKs and services
-	$(GO) test -tags e2e -count=1 $(TESTFLAGS) ./internal/e2e/... ./internal/tool/mcptool
+	$(GO) test -tags e2e -count=1 -timeout 20m $(TESTFLAGS) ./internal/e2e/... ./internal/tool/mcptool
 
 # The runs of make soak.
 SOAK_RUNS ?= 100000

@@ -428,7 +428,7 @@ func goClient(module string) runner {
 // runProgram runs a command to its end.
 func runProgram(t *testing.T, cmd *exec.Cmd, env map[string]string) outcome {
 	t.Helper()
-	cmd.Env = append(os.Environ(), "NO_PROXY=127.0.0.1")
+	cmd.Env = environ()
 	for name, value := range env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}

@@ -159,14 +159,18 @@ func absolute(t *testing.T, path string) string {
 	return path
 }
 
+// environ is the environment without what of the machine's may take a client elsewhere.
+func environ() []string {
+	return append(os.Environ(), "OPENAI_BASE_URL=", "OPENAI_ORG_ID=", "OPENAI_PROJECT_ID=", "LANGSMITH_TRACING_V2=false", "NO_PROXY=127.0.0.1")
+}
+
 // startDriver starts a program in dir that reads a job a line and writes a result a line.
 func startDriver[J, R any](t *testing.T, dir, name string, args ...string) func(*testing.T, J) R {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	// Nothing of the machine's may take the SDK elsewhere.
-	cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "OPENAI_ORG_ID=", "OPENAI_PROJECT_ID=", "LANGSMITH_TRACING_V2=false", "NO_PROXY=127.0.0.1")
+	cmd.Env = environ()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	stdin, err := cmd.StdinPipe()
