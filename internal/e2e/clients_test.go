@@ -27,8 +27,12 @@ import (
 // features are what the document shows for every client.
 var features = []string{"plain", "stream", "structured", "own tool", "errors", "trace"}
 
-// The set-up of a section, which stands before the code of each feature.
-const setUp = "set-up"
+// Further blocks. The set-up of a section stands before the code of each feature; the last is of clients that show
+// fields which they do not know.
+const (
+	setUp       = "set-up"
+	streamTrace = "trace of a stream"
+)
 
 // program is code that uses a client.
 type program struct {
@@ -171,8 +175,14 @@ func clientSections(t *testing.T, document string) map[string]map[string]string 
 
 func testClient(t *testing.T, c documented, blocks map[string]string) {
 	t.Parallel()
-	if got, want := slices.Sorted(maps.Keys(blocks)), slices.Sorted(slices.Values(append([]string{setUp}, features...))); !slices.Equal(got, want) {
-		t.Fatalf("the section has %q, want %q", got, want)
+	for _, name := range append([]string{setUp}, features...) {
+		if _, ok := blocks[name]; !ok {
+			t.Fatalf("the section has no %q", name)
+		}
+	}
+	_, shows := blocks[streamTrace]
+	if more := len(blocks) - len(features) - 1; more > 1 || shows != (more == 1) {
+		t.Fatalf("the section has %q, which nothing runs all of", slices.Sorted(maps.Keys(blocks)))
 	}
 	w := &clientWorld{run: c.run(t, blocks), classes: c.classes, service: newCEPService(t)}
 	w.model = newProvider(t, breaksOff(readsBoth(t, scripted(t, clientsScript))))
@@ -191,6 +201,13 @@ func testClient(t *testing.T, c documented, blocks map[string]string) {
 		})
 	}
 	t.Run("trace", w.testTrace)
+	if shows {
+		t.Run(streamTrace, func(t *testing.T) {
+			if got := strings.TrimSpace(w.do(t, streamTrace).Output); got != "completed lookup_cep" {
+				t.Errorf("output = %q, want the stop and the tool", got)
+			}
+		})
+	}
 	t.Run("errors", w.testErrors)
 	t.Run("stream that breaks off", w.testBroken)
 	t.Run("run that fails after a read", func(t *testing.T) { w.testFailedRead(t, c.runs) })
@@ -400,7 +417,10 @@ func goClient(module string) runner {
 			}
 		}
 		code, functions := blocks[setUp], ""
-		for _, feature := range features {
+		for _, feature := range slices.Sorted(maps.Keys(blocks)) {
+			if feature == setUp {
+				continue
+			}
 			block := blocks[feature]
 			f := goFunction.FindStringSubmatch(block)
 			if f == nil {
