@@ -5,8 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -106,6 +109,54 @@ func TestAnEndpointThatIsDownIsToldOfOnce(t *testing.T) {
 	}
 	if f, e := testutil.ToFloat64(d.spans.WithLabelValues(failed)), testutil.ToFloat64(d.spans.WithLabelValues(exported)); f != 2 || e != 1 {
 		t.Errorf("%v failed and %v exported, want 2 and 1", f, e)
+	}
+}
+
+// What is being tried when the process ends is given up after two seconds, and told of before Close returns.
+func TestTheLastSpansAreToldOfWhenTheyAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tracer, d, log := newTestTracer(t, exporterFunc(func(ctx context.Context, _ int) error {
+			<-ctx.Done() // tries on
+			return ctx.Err()
+		}))
+		for range maxBatch + 1 { // two batches
+			_, s := tracer.Begin(t.Context(), nil, "request", false)
+			s.End()
+		}
+		begin := time.Now()
+		tracer.Close()
+		if took := time.Since(begin); took != maxFarewell {
+			t.Errorf("Close took %v, want %v", took, maxFarewell)
+		}
+		if n := testutil.ToFloat64(d.spans.WithLabelValues(failed)); n != maxBatch+1 || strings.Count(log.String(), "do not reach") != 1 {
+			t.Errorf("%v failed, want %d; the log says:\n%s", n, maxBatch+1, log)
+		}
+	})
+}
+
+// A connection that can't be made is worth another attempt, as the exporter sees it; a request whose time is over is not.
+func TestAReceiverThatIsNotReachedIsAskedAgain(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	transport := &http.Transport{}
+	for name, tt := range map[string]struct {
+		ctx  context.Context
+		want bool
+	}{"refused": {t.Context(), true}, "over": {over, false}} {
+		req, err := http.NewRequestWithContext(tt.ctx, http.MethodPost, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := (&http.Client{Transport: patient{transport}}).Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		e, ok := errors.AsType[*url.Error](err)
+		if !ok || e.Temporary() != tt.want {
+			t.Errorf("%s: %v is temporary: %v, want %v", name, err, !tt.want, tt.want)
+		}
 	}
 }
 

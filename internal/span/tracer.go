@@ -61,7 +61,7 @@ func New(o Options) (*Tracer, error) {
 		otlptracehttp.WithEndpointURL(to),
 		otlptracehttp.WithHeaders(o.Headers),
 		otlptracehttp.WithHTTPClient(&http.Client{
-			Transport: outbound.NewTransport(outbound.Dialer{Timeout: 5 * time.Second}, nil),
+			Transport: patient{outbound.NewTransport(outbound.Dialer{Timeout: 5 * time.Second}, nil)},
 			Timeout:   maxExport,
 			// Its headers are for the one who was named.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -122,8 +122,10 @@ func (t *Tracer) Close() {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.sends.life, maxFarewell)
-	defer cancel()
 	defer t.sends.stop()
-	_ = t.provider.Shutdown(ctx) // what was not sent is counted and logged
+	// The sending is ended before the wait for it is, so that what could not be sent is counted and logged first.
+	defer time.AfterFunc(maxFarewell, t.sends.stop).Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), maxFarewell+time.Second)
+	defer cancel()
+	_ = t.provider.Shutdown(ctx)
 }
