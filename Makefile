@@ -10,7 +10,7 @@ FUZZTIME ?= 10s
 TESTFLAGS ?=
 
 TOOL    = $(GO) tool -modfile=internal/tools/go.mod
-MODULES = . internal/tools internal/e2e/openaigo deploy/check
+MODULES = . internal/tools internal/e2e/openaigo internal/e2e/collector deploy/check
 # The packages whose expected files a test writes anew.
 GOLDEN  = $(shell grep -rl --include='*_test.go' '"update", false' cmd internal | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 

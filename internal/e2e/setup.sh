@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the SDKs that the end-to-end tests drive, each with pinned versions, into a cache folder.
 #
-#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openai2] [openaigo] [conformance] [kubernetes] [openapi] [browser]
+#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openai2] [openaigo] [collector] [conformance] [kubernetes] [openapi] [browser]
 #
 # Without a part it takes all. A part that is there and fits its pins is left as it is, so that a second run takes
 # a moment. --check installs nothing: it names each part that is missing or outdated and exits with 1.
@@ -44,9 +44,9 @@ wanted() {
 		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
 		{ python3 -V && cat "$here/openai2/requirements.txt"; } | digest
 		;;
-	openaigo)
+	openaigo | collector)
 		need go "Go, the version of go.mod"
-		(cd "$here/openaigo" && { go env GOVERSION && cat go.mod go.sum ./*.go; } | digest)
+		(cd "$here/$1" && { go env GOVERSION && cat go.mod go.sum ./*.go; } | digest)
 		;;
 	conformance)
 		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
@@ -64,7 +64,7 @@ wanted() {
 		need node "Node.js 20 or newer"
 		{ node --version && cat "$here/browser/package.json" "$here/browser/package-lock.json"; } | digest
 		;;
-	*) fail "there is no part $1: want python, node, frameworks, openai2, openaigo, conformance, kubernetes, openapi or browser" ;;
+	*) fail "there is no part $1: want python, node, frameworks, openai2, openaigo, collector, conformance, kubernetes, openapi or browser" ;;
 	esac
 }
 
@@ -108,9 +108,16 @@ install_browser() { npm_install browser; }
 
 install_openaigo() {
 	say "compiling openai-go takes minutes with an empty build cache"
+	go_build openaigo client
+}
+
+install_collector() { go_build collector collector; }
+
+# go_build PART NAME: the program of a module, as NAME in the part's folder.
+go_build() {
 	local out
-	out=$(cd "$cache/openaigo" && pwd)
-	(cd "$here/openaigo" && go build -buildvcs=false -o "$out/client" .)
+	out=$(cd "$cache/$1" && pwd)
+	(cd "$here/$1" && go build -buildvcs=false -o "$out/$2" .)
 }
 
 # The MCP conformance suite wants a newer Node.js than Debian has; this one comes as a Python package.
@@ -134,7 +141,7 @@ if [[ ${1-} == --check ]]; then
 	shift
 fi
 if [[ $# == 0 ]]; then
-	set -- python node frameworks openai2 openaigo conformance kubernetes openapi browser
+	set -- python node frameworks openai2 openaigo collector conformance kubernetes openapi browser
 fi
 status=0
 for part in "$@"; do
