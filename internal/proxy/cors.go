@@ -15,7 +15,7 @@ func newCORS(origins []string) *cors.Cors {
 	}
 	return cors.New(cors.Options{
 		AllowedOrigins: origins,
-		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodDelete},
+		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
 		AllowedHeaders: []string{"*"},
 		ExposedHeaders: append([]string{trace.Header, headerApproval, "X-Request-Id", "Retry-After", "X-Should-Retry"}, limitHeaders()...),
 	})

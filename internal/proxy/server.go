@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
 	"github.com/go-chi/cors"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -119,6 +120,8 @@ func (s *Server) Handler(admin bool) http.Handler {
 		r.Post("/chat/completions", s.routed(routeChat, s.chat))
 		r.Get("/models", s.routed(routeModels, s.models))
 		r.Get("/models/*", s.routed(routeModels, s.model))
+		r.Head("/models", s.routed(routeModels, s.models)) // GetHead would leave it to what is passed through, which takes any method
+		r.Head("/models/*", s.routed(routeModels, s.model))
 		r.HandleFunc("/*", s.routed(routePass, s.pass))
 		r.NotFound(s.routed(routePass, s.pass))
 		r.MethodNotAllowed(s.routed(routePass, s.pass))
@@ -149,11 +152,12 @@ func (s *Server) AdminHandler() http.Handler {
 // router is a router with what every request goes through.
 func (s *Server) router() chi.Router {
 	r := chi.NewRouter()
-	r.Use(s.withInfo)      // first: the others need it
-	r.Use(s.inTime)        // before anybody may refuse a request whose body is to come
-	r.Use(s.believe)       // next: nobody reads a header that is not believed
-	r.Use(s.accessLog)     // outside of recover, so that it sees the reply to a panic
-	r.Use(s.recoverPanics) // outside of everything that may panic
+	r.Use(s.withInfo)         // first: the others need it
+	r.Use(s.inTime)           // before anybody may refuse a request whose body is to come
+	r.Use(s.believe)          // next: nobody reads a header that is not believed
+	r.Use(s.accessLog)        // outside of recover, so that it sees the reply to a panic
+	r.Use(s.recoverPanics)    // outside of everything that may panic
+	r.Use(middleware.GetHead) // "All general-purpose servers MUST support the methods GET and HEAD" (RFC 9110, 9.1)
 	notFound := s.handle(func(http.ResponseWriter, *http.Request) error { return errNoEndpoint })
 	r.NotFound(notFound.ServeHTTP)
 	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return errNoMethod }).ServeHTTP)
