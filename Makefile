@@ -22,6 +22,18 @@ help: ## list the targets
 build: ## bin/gateway, a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/gateway ./cmd/gateway
 
+# What is built though nothing here runs it: another processor for the image, and the machines of developers.
+CROSS = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+
+.PHONY: cross
+cross: ## the static binary for other systems and processors, as bin/gateway-SYSTEM-PROCESSOR
+	@for target in $(CROSS); do \
+		system=$${target%/*} arch=$${target#*/} out=bin/gateway-$${target%/*}-$${target#*/}; \
+		if [ $$system = windows ]; then out=$$out.exe; fi; \
+		echo "$$out"; \
+		GOOS=$$system GOARCH=$$arch CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $$out ./cmd/gateway || exit 1; \
+	done
+
 .PHONY: test
 test: ## all tests but the end-to-end ones
 	$(GO) test $(TESTFLAGS) ./...

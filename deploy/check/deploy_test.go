@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -241,6 +242,57 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 		boot(t, exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...), main)
 	}
 	chat(t, main, "")
+}
+
+// Both ways to an image give the same one, for any processor: deploy/Dockerfile builds where it runs for where the image
+// will, with the compiler and the flags of make build.
+func TestTheDockerfilesAgree(t *testing.T) {
+	read := func(path ...string) string {
+		text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	source, release := read("deploy", "Dockerfile"), read("deploy", "release.Dockerfile")
+	final := func(text string) []string { // what the image is, but for where the binary comes from
+		var lines []string
+		for line := range strings.Lines(text[strings.LastIndex(text, "\nFROM "):]) {
+			if !strings.HasPrefix(line, "COPY ") && !strings.HasPrefix(line, "ARG ") && strings.TrimSpace(line) != "" {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+		return lines
+	}
+	if got, want := final(source), final(release); !slices.Equal(got, want) || len(got) < 5 {
+		t.Errorf("the image of Dockerfile is\n%q\nthat of release.Dockerfile\n%q", got, want)
+	}
+	toolchain := regexp.MustCompile(`(?m)^toolchain go(\S+)$`).FindStringSubmatch(read("go.mod"))
+	if toolchain == nil || !strings.Contains(source, "FROM --platform=$BUILDPLATFORM golang:"+toolchain[1]+" AS build\n") {
+		t.Errorf("Dockerfile does not build with go.mod's toolchain %q on the builder's own processor", toolchain)
+	}
+	flags := regexp.MustCompile(`go build( .*)? -trimpath -ldflags .-s -w -X main\.version=`)
+	for _, line := range []string{"CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build", "ARG TARGETOS\n", "ARG TARGETARCH\n"} {
+		if !strings.Contains(source, line) {
+			t.Errorf("Dockerfile lacks %q", line)
+		}
+	}
+	makefile := strings.ReplaceAll(read("Makefile"), "$(GO)", "go")
+	if !flags.MatchString(source) || len(flags.FindAllString(makefile, -1)) != 2 {
+		t.Error("Dockerfile, make build and make cross have other flags each")
+	}
+	cross := regexp.MustCompile(`(?m)^CROSS = (.*)$`).FindStringSubmatch(makefile)
+	platforms := regexp.MustCompile(`--platform (linux/\S+)`).FindAllStringSubmatch(source+read("docs", "deploy.md"), -1)
+	if cross == nil || len(platforms) != 2 {
+		t.Fatalf("make cross is for %q, and the documents tell of %q", cross, platforms)
+	}
+	for _, named := range platforms {
+		for platform := range strings.SplitSeq(named[1], ",") {
+			if !slices.Contains(strings.Fields(cross[1]), platform) {
+				t.Errorf("nothing builds %s, which the documents tell of", platform)
+			}
+		}
+	}
 }
 
 // The image is built, and a gateway comes up in it: as its user, with nothing else in it.
