@@ -166,7 +166,8 @@ func (d *desk) runs(t *testing.T, script string) string {
 // serves runs a block that does not end until it is told to, and waits until url answers.
 func (d *desk) serves(t *testing.T, script, url string) *output {
 	t.Helper()
-	if _, err := http.DefaultClient.Do(newRequest(t, http.MethodGet, url, nil)); err == nil { //nolint:bodyclose // it fails
+	if resp, err := http.DefaultClient.Do(newRequest(t, http.MethodGet, url, nil)); err == nil {
+		_ = resp.Body.Close()
 		t.Fatalf("somebody else serves %s", url)
 	}
 	cmd := d.command(context.Background(), t, script)
