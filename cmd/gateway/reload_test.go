@@ -74,7 +74,7 @@ func serveFileWith(t *testing.T, file string, p pace, change func(*reloader)) *r
 		t.Fatal(err)
 	}
 	log := &lines{}
-	*g.log = *slog.New(mask.Handler(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: g.level}), g.hidden.masker.Load))
+	*g.log = *slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: g.level, ReplaceAttr: mask.Attr(g.hidden.masker.Load)}))
 	g.after = c.close
 	g.start(t.Context())
 	r := newReloader(g, source(file), f)

@@ -63,12 +63,15 @@ trace.otlp_endpoint, trace.otlp_headers or trace.sample takes effect at the next
 
 // serve runs the gateway of a configuration until ctx ends. Where asked brings something, it is read again.
 func serve(ctx context.Context, from source, asked <-chan os.Signal) error {
+	collectLess()
 	f := from.read()
 	c, err := check(f)
 	if err != nil {
 		return err
 	}
-	g, err := newGatewayWith(c, wiring{shared: true})
+	out := newLogBuffered(os.Stderr)
+	defer out.flush()
+	g, err := newGatewayWith(c, wiring{shared: true, log: out})
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
@@ -325,10 +328,9 @@ func (c logConfig) level() slog.Level {
 }
 
 func newLogger(to io.Writer, c logConfig, level slog.Leveler, h *hidden) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: level}
-	var out slog.Handler = slog.NewJSONHandler(to, opts)
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: mask.Attr(h.masker.Load)}
 	if c.Format == "text" {
-		out = slog.NewTextHandler(to, opts)
+		return slog.New(slog.NewTextHandler(to, opts))
 	}
-	return slog.New(mask.Handler(out, h.masker.Load))
+	return slog.New(slog.NewJSONHandler(to, opts))
 }

@@ -2,7 +2,6 @@
 package mask
 
 import (
-	"context"
 	"log/slog"
 	"regexp"
 	"slices"
@@ -62,53 +61,21 @@ func (m *Masker) Known(s string) string {
 	return m.known.Replace(s)
 }
 
-// Handler is h with every text masked: messages and short attributes of configured secrets, errors of whatever looks
-// like one too. masker, which is called for each text, says by what.
-func Handler(h slog.Handler, masker func() *Masker) slog.Handler { return handler{h, masker} }
-
-type handler struct {
-	next   slog.Handler
-	masker func() *Masker
-}
-
-func (h handler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
-
-func (h handler) Handle(ctx context.Context, r slog.Record) error {
-	masked := slog.NewRecord(r.Time, r.Level, h.masker().Known(r.Message), r.PC)
-	r.Attrs(func(a slog.Attr) bool {
-		masked.AddAttrs(h.attr(a))
-		return true
-	})
-	return h.next.Handle(ctx, masked)
-}
-
-func (h handler) attr(a slog.Attr) slog.Attr {
-	v := a.Value.Resolve()
-	switch v.Kind() {
-	case slog.KindString:
-		return slog.String(a.Key, h.masker().Known(v.String()))
-	case slog.KindGroup:
-		group := slices.Clone(v.Group())
-		for i := range group {
-			group[i] = h.attr(group[i])
+// Attr is for slog.HandlerOptions.ReplaceAttr: it masks the message and every attribute, of configured secrets, and
+// errors of whatever looks like one too. masker, which is called for each, says by what.
+func Attr(masker func() *Masker) func(groups []string, a slog.Attr) slog.Attr {
+	return func(_ []string, a slog.Attr) slog.Attr {
+		switch a.Value.Kind() {
+		case slog.KindString:
+			text := a.Value.String()
+			if masked := masker().Known(text); masked != text {
+				return slog.String(a.Key, masked)
+			}
+		case slog.KindAny:
+			if err, ok := a.Value.Any().(error); ok {
+				return slog.String(a.Key, masker().Text(err.Error()))
+			}
 		}
-		return slog.Attr{Key: a.Key, Value: slog.GroupValue(group...)}
-	case slog.KindAny:
-		if err, ok := v.Any().(error); ok {
-			return slog.String(a.Key, h.masker().Text(err.Error()))
-		}
+		return a
 	}
-	return a
-}
-
-func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	masked := make([]slog.Attr, len(attrs))
-	for i, a := range attrs {
-		masked[i] = h.attr(a)
-	}
-	return handler{h.next.WithAttrs(masked), h.masker}
-}
-
-func (h handler) WithGroup(name string) slog.Handler {
-	return handler{h.next.WithGroup(name), h.masker}
 }

@@ -40,7 +40,7 @@ func TestTextMasks(t *testing.T) {
 func TestHandlerMasksWhateverIsLogged(t *testing.T) {
 	var out bytes.Buffer
 	var m *Masker // the secrets become known later, as with a reload
-	l := slog.New(Handler(slog.NewJSONHandler(&out, nil), func() *Masker { return m }))
+	l := slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{ReplaceAttr: Attr(func() *Masker { return m })}))
 	m = New([]string{secret})
 	l.With("base", secret).WithGroup("g").Info("with "+secret, "text", secret, slog.Group("in", "deep", secret),
 		"err", fmt.Errorf("get http://x?token=t0ken-1: %w", errors.New(secret)), "n", 5)

@@ -15,7 +15,7 @@ import (
 func TestTheServersOwnWordsAreMasked(t *testing.T) {
 	var logs bytes.Buffer
 	m := mask.New([]string{"hunter2-hunter2"})
-	s := &Server{log: slog.New(mask.Handler(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}), func() *mask.Masker { return m }))}
+	s := &Server{log: slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: mask.Attr(func() *mask.Masker { return m })}))}
 	front := httptest.NewUnstartedServer(nil)
 	front.Config = s.server(t.Context(), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the key is hunter2-hunter2") }))
 	front.Start()

@@ -21,7 +21,7 @@ func TestAToolThatPanicsFailsItsCallAlone(t *testing.T) {
 			calls++
 			panic("connect to postgres://u:s3cr3t@db with s3cr3t")
 		}, func(o *Options) {
-			o.Logger = slog.New(mask.Handler(slog.NewTextHandler(&logs, nil), func() *mask.Masker { return mask.New([]string{"s3cr3t"}) }))
+			o.Logger = slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{ReplaceAttr: mask.Attr(func() *mask.Masker { return mask.New([]string{"s3cr3t"}) })}))
 		})
 		t.Cleanup(s.Close)
 		v := s.View(nil, nil)
