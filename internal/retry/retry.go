@@ -50,18 +50,27 @@ func (p Policy) Waits() time.Duration {
 // once. Where ctx is canceled during a wait, the error wraps the cause and the last failure. Where ctx is done before
 // the first attempt, f is not called.
 func Do[T any](ctx context.Context, p Policy, again func(error) (bool, time.Duration), f func(ctx context.Context, attempt int) (T, error)) (T, error) {
-	var last T
 	if ctx.Err() != nil {
-		return last, context.Cause(ctx)
+		var none T
+		return none, context.Cause(ctx)
 	}
-	var failure error
+	last, failure := f(ctx, 1)
+	if failure == nil { // the usual case, which costs nothing
+		return last, nil
+	}
+	return goOn(ctx, p, again, f, last, failure)
+}
+
+// goOn is Do after a first call that failed.
+func goOn[T any](ctx context.Context, p Policy, again func(error) (bool, time.Duration), f func(ctx context.Context, attempt int) (T, error), last T, failure error) (T, error) {
 	final := false
 	attempts := max(p.Attempts, 1)
 	waits := newWaits(ctx, p)
 	attempt := 0
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
-		attempt++
-		last, failure = f(ctx, attempt)
+		if attempt++; attempt > 1 {
+			last, failure = f(ctx, attempt)
+		}
 		if failure == nil {
 			return struct{}{}, nil
 		}
