@@ -38,6 +38,10 @@ func (a *Assembler) Add(c *Chunk) {
 	if a.id == "" {
 		a.id = c.ID
 	}
+	if c.like != nil {
+		a.message.addText(c.like.key, c.said)
+		return
+	}
 	c.delta.ForEach(func(key, v gjson.Result) bool {
 		switch key.Str {
 		case "tool_calls":
@@ -287,6 +291,15 @@ func (f *fields) add(name string, v gjson.Result) {
 	default:
 		old.raw = v.Raw
 	}
+}
+
+// addText adds a text that is not empty.
+func (f *fields) addText(name, text string) {
+	if old := f.values[name]; old != nil && old.text != nil {
+		old.text.WriteString(text)
+		return
+	}
+	f.add(name, gjson.Result{Type: gjson.String, Str: text})
 }
 
 func (f *fields) has(name string) bool { return f.values[name] != nil }

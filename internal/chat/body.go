@@ -42,8 +42,25 @@ func (b Body) Len() int64 { return b.size }
 // Bytes is the whole body as one copy.
 func (b Body) Bytes() []byte { return bytes.Join(b.parts, nil) }
 
+// joined is up to which size a body is copied into one piece: net/http sends that together with the header, in one
+// write, while a reader that it does not know costs a write for the header alone.
+const joined = 16 << 10
+
+// Joined is the same body, in one piece if it is small.
+func (b Body) Joined() Body {
+	if len(b.parts) < 2 || b.size > joined {
+		return b
+	}
+	return RawBody(b.Bytes())
+}
+
 // Reader reads the body from its start. Readers of one body do not disturb each other.
-func (b Body) Reader() io.ReadCloser { return &bodyReader{parts: b.parts} }
+func (b Body) Reader() io.ReadCloser {
+	if len(b.parts) == 1 {
+		return io.NopCloser(bytes.NewReader(b.parts[0]))
+	}
+	return &bodyReader{parts: b.parts}
+}
 
 type bodyReader struct {
 	parts [][]byte
@@ -76,6 +93,17 @@ func (r *bodyReader) WriteTo(w io.Writer) (int64, error) {
 		r.parts, r.at = r.parts[1:], 0
 	}
 	return total, nil
+}
+
+// Rest is what was not read yet, without a copy; from then on it counts as read.
+func (r *bodyReader) Rest() [][]byte {
+	if len(r.parts) == 0 {
+		return nil
+	}
+	rest := slices.Clone(r.parts)
+	rest[0] = rest[0][r.at:]
+	r.parts, r.at = nil, 0
+	return rest
 }
 
 func (*bodyReader) Close() error { return nil }

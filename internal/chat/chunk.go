@@ -30,6 +30,21 @@ type Chunk struct {
 	choiceUsage gjson.Result // where Moonshot puts it
 	delta       gjson.Result
 	plain       bool // one choice, written as clients get it but perhaps for its role, and no usage
+
+	// Of a chunk that is like an earlier one but for its text; choice and delta are that one's.
+	like              *likeness // nil for any other
+	said              string    // the text, of an answer or of reasoning
+	textAt, paddingAt Span      // in Raw
+}
+
+// Keep is the chunk for longer than the next call of its ChunkReader.
+func (c *Chunk) Keep() *Chunk {
+	if c.like == nil {
+		return c
+	}
+	kept := *c
+	kept.Raw = slices.Clone(c.Raw)
+	return &kept
 }
 
 // ReadChunk reads the data of one event. It returns nil without an error for data that says nothing: empty or null,
@@ -157,6 +172,13 @@ func (c *Chunk) Shows() bool { return c.Text != "" || c.Reasoning || c.Rest }
 
 // WithText is the chunk with text in place of its own.
 func (c *Chunk) WithText(text string) (*Chunk, error) {
+	if c.like != nil {
+		whole, err := ReadChunk(c.Raw)
+		if err != nil {
+			return nil, err
+		}
+		return whole.WithText(text)
+	}
 	delta, err := sjson.SetRawBytes([]byte(c.delta.Raw), "content", Quote(text))
 	if err != nil {
 		return nil, err
@@ -182,8 +204,21 @@ type Envelope struct {
 const chunkObject = "chat.completion.chunk"
 
 // In is the chunk inside the envelope e, as a client gets it: with a role if role is true, else without one, and
-// without calls, finish_reason and usage. A chunk that is so already keeps its bytes.
+// without calls, finish_reason and usage. A chunk that is so already keeps its bytes. What it gives is valid until the
+// next call for a chunk of the same stream.
 func (c *Chunk) In(e Envelope, role bool) (json.RawMessage, error) {
+	if c.like != nil {
+		if !role {
+			if raw := c.like.inEnvelope(c, e); raw != nil {
+				return raw, nil
+			}
+		}
+		whole, err := ReadChunk(c.Raw)
+		if err != nil {
+			return nil, err
+		}
+		return whole.In(e, role)
+	}
 	if c.plain && !role && c.HasDelta && c.ID == e.ID && c.Object == chunkObject && c.Created == e.Created && c.Model == e.Model {
 		return c.Raw, nil // the usual one, which costs no further look
 	}

@@ -40,7 +40,7 @@ type Stream interface {
 	// Header is that of the provider's reply, before its first chunk. What is held of an earlier reply, which failed, is
 	// forgotten.
 	Header(upstream.Header)
-	// Chunk is the next chunk of the turn. An error, the client's connection broken, ends the run.
+	// Chunk is the next chunk of the turn, valid until the one after it. An error, the client's connection broken, ends the run.
 	Chunk(*chat.Chunk) error
 	// Wait says that more of the turn is waited for.
 	Wait()

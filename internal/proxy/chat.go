@@ -369,7 +369,7 @@ func (c *completion) send(result *loop.Result, reply []byte) error {
 	h.Set(trace.Header, c.record.Dictionary())
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(reply)))
-	_ = http.NewResponseController(c.w).SetWriteDeadline(time.Now().Add(writeTimeout)) // without support there is none
+	c.patience(c.w).begin()
 	_, err := c.w.Write(reply)
 	return gone(err)
 }
@@ -414,7 +414,7 @@ func (c *completion) pass() error {
 	if c.req.Stream {
 		began = func() { c.metrics.firstToken.Observe(time.Since(c.record.Start).Seconds()) }
 	}
-	if err := copyBody(c.w, resp, began); err != nil {
+	if err := c.copyBody(c.w, resp, began); err != nil {
 		c.record.Stop = string(loop.UpstreamError)
 		if c.r.Context().Err() != nil {
 			c.record.Stop = string(loop.Canceled)

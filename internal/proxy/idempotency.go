@@ -189,12 +189,12 @@ func (c *completion) replay(k *kept) error {
 	if !strings.HasPrefix(k.Header["Content-Type"], "text/event-stream") {
 		h.Set("Content-Length", strconv.Itoa(len(k.body)))
 	}
-	rc := http.NewResponseController(c.w)
-	_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // without support there is none
+	patience := c.patience(c.w)
+	patience.begin()
 	c.w.WriteHeader(k.Status)
 	_, err := c.w.Write(k.body)
 	if err == nil {
-		err = rc.Flush()
+		err = patience.rc.Flush()
 	}
 	if k.Trailer != "" {
 		h.Set(http.TrailerPrefix+trace.Header, k.Trailer)

@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/toolgate/toolgate/internal/budget"
 	"github.com/toolgate/toolgate/internal/chat"
@@ -91,7 +91,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstrea
 	defer s.metered(r, resp, asked, price)()
 	copyReply(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
-	if err := copyBody(w, resp, nil); err != nil {
+	if err := s.copyBody(w, resp, nil); err != nil {
 		problem(&upstream.Error{Kind: upstream.Broken, Began: true, Err: err}).log(r.Context(), s.log, info(r))
 		// An orderly end would hide that something is missing: the client's connection breaks off like the provider's did.
 		panic(http.ErrAbortHandler)
@@ -110,32 +110,31 @@ func passRefusal(w http.ResponseWriter, i *requestInfo, e *upstream.Error) error
 	return gone(err)
 }
 
-const (
-	// copyBuffer is how much is passed on at once. A larger one gained nothing.
-	copyBuffer = 8 << 10
-	// writeTimeout bounds how long a client may take to read what is written at once.
-	writeTimeout = 60 * time.Second
-)
+// copyBuffer is how much is passed on at once. A larger one gained nothing.
+const copyBuffer = 8 << 10
+
+var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 
 // copyBody passes a body on. A stream is flushed as often as bytes come, so that none of them wait for more. began, if it
 // is not nil, is told of the first.
-func copyBody(w http.ResponseWriter, resp *http.Response, began func()) error {
-	rc := http.NewResponseController(w)
+func (s *Server) copyBody(w http.ResponseWriter, resp *http.Response, began func()) error {
+	patience := s.patience(w)
 	flush := resp.ContentLength < 0
-	buf := make([]byte, copyBuffer)
+	buf := copyBuffers.Get().(*[copyBuffer]byte)
+	defer copyBuffers.Put(buf)
 	for {
-		n, err := resp.Body.Read(buf)
+		n, err := resp.Body.Read(buf[:])
 		if n > 0 {
 			if began != nil {
 				began()
 				began = nil
 			}
-			_ = rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // without support, as in tests, there is none
+			patience.begin()
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				return werr
 			}
 			if flush {
-				if ferr := rc.Flush(); ferr != nil {
+				if ferr := patience.rc.Flush(); ferr != nil {
 					return ferr
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/go-chi/chi/v5"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/toolgate/toolgate/internal/auth"
@@ -43,6 +44,25 @@ func info(r *http.Request) *requestInfo {
 	return i
 }
 
+// requestContext is a request's context with what the middleware and the router keep there: a request is copied for each
+// context that it gets, so that it gets one.
+type requestContext struct {
+	context.Context
+	info  *requestInfo
+	route *chi.Context
+}
+
+// Value is the info, the router's own, or what the server's context has.
+func (c *requestContext) Value(key any) any {
+	switch key {
+	case infoKey{}:
+		return c.info
+	case chi.RouteCtxKey:
+		return c.route
+	}
+	return c.Context.Value(key)
+}
+
 // withInfo begins a request: it takes the configuration that holds for all of it, and its id, the client's own where
 // that is fit to be a header and a log value.
 func (s *Server) withInfo(next http.Handler) http.Handler {
@@ -54,7 +74,9 @@ func (s *Server) withInfo(next http.Handler) http.Handler {
 			i.requestID = "req_" + ulid.Make().String()
 		}
 		w.Header().Set("X-Request-Id", i.requestID)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), infoKey{}, i)))
+		route := chi.NewRouteContext()
+		route.Routes, _ = next.(chi.Routes)
+		next.ServeHTTP(w, r.WithContext(&requestContext{Context: r.Context(), info: i, route: route}))
 	})
 }
 

@@ -80,15 +80,15 @@ type Server struct {
 	guard   *guard.Guard
 	down    atomic.Bool // shutting down
 
-	bodyTimeout, bodyIdle time.Duration
-	connections           int // at once, where the site does not say
+	bodyTimeout, bodyIdle, writeTimeout time.Duration
+	connections                         int // at once, where the site does not say
 }
 
 // New makes a server of a site.
 func New(site *Site, o Options) *Server {
 	s := &Server{
 		log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}, guard: guard.New(),
-		bodyTimeout: bodyTimeout, bodyIdle: bodyIdle,
+		bodyTimeout: bodyTimeout, bodyIdle: bodyIdle, writeTimeout: writeTimeout,
 		connections: defaultConnections(openFiles()),
 	}
 	if s.opts.Limits == nil {
@@ -111,20 +111,18 @@ const (
 // Handler serves clients; with admin it serves the operator's endpoints too.
 func (s *Server) Handler(admin bool) http.Handler {
 	r := s.router()
-	r.Route("/v1", func(r chi.Router) {
+	r.Group(func(r chi.Router) {
 		r.Use(s.traced)        // outside of all that may take time
 		r.Use(s.crossOrigin)   // before authentication: a preflight has no key
 		r.Use(s.authenticate)  // before inflight: strangers take no places
 		r.Use(s.limited(true)) // before inflight: nor do those who are over their limits
 		r.Use(s.inflight)
-		r.Post("/chat/completions", s.routed(routeChat, s.chat))
-		r.Get("/models", s.routed(routeModels, s.models))
-		r.Get("/models/*", s.routed(routeModels, s.model))
-		r.Head("/models", s.routed(routeModels, s.models)) // GetHead would leave it to what is passed through, which takes any method
-		r.Head("/models/*", s.routed(routeModels, s.model))
-		r.HandleFunc("/*", s.routed(routePass, s.pass))
-		r.NotFound(s.routed(routePass, s.pass))
-		r.MethodNotAllowed(s.routed(routePass, s.pass))
+		r.Post("/v1/chat/completions", s.routed(routeChat, s.chat))
+		r.Get("/v1/models", s.routed(routeModels, s.models))
+		r.Get("/v1/models/*", s.routed(routeModels, s.model))
+		r.Head("/v1/models", s.routed(routeModels, s.models)) // GetHead would leave it to what is passed through, which takes any method
+		r.Head("/v1/models/*", s.routed(routeModels, s.model))
+		r.HandleFunc("/v1/*", s.routed(routePass, s.pass))
 	})
 	r.Group(func(r chi.Router) {
 		r.Use(s.traced)
@@ -137,7 +135,7 @@ func (s *Server) Handler(admin bool) http.Handler {
 	if admin {
 		s.admin(r)
 	}
-	return r
+	return s.entrance(r)
 }
 
 // AdminHandler serves the operator's endpoints alone.
@@ -146,13 +144,23 @@ func (s *Server) AdminHandler() http.Handler {
 	s.health(r)
 	s.admin(r)
 	s.profiles(r)
-	return r
+	return s.entrance(r)
 }
 
-// router is a router with what every request goes through.
+// entrance is a router with what stands before it.
+type entrance struct {
+	chi.Router
+	first http.Handler
+}
+
+func (s *Server) entrance(r chi.Router) http.Handler { return entrance{r, s.withInfo(r)} }
+
+// ServeHTTP serves a request.
+func (e entrance) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.first.ServeHTTP(w, r) }
+
+// router is a router with what every request goes through, once it has its info.
 func (s *Server) router() chi.Router {
 	r := chi.NewRouter()
-	r.Use(s.withInfo)         // first: the others need it
 	r.Use(s.inTime)           // before anybody may refuse a request whose body is to come
 	r.Use(s.believe)          // next: nobody reads a header that is not believed
 	r.Use(s.accessLog)        // outside of recover, so that it sees the reply to a panic

@@ -23,15 +23,15 @@ import (
 // still end in an error reply with a status of its own.
 type wire struct {
 	c         *completion
-	rc        *http.ResponseController
+	patience  *patience
 	keepAlive time.Duration
 
 	mu       sync.Mutex // of all that follows: the keep-alive timer and, of several choices, each one's run share it
 	begun    bool
 	closed   bool
 	timer    *time.Timer
-	buf      []byte
-	unsent   bool          // something was written and not flushed
+	waiting  []byte        // events to be sent
+	err      error         // of the last write: the client has left
 	envelope chat.Envelope // settled with the first chunk that is sent
 	settled  bool
 	shown    bool // the client has seen text
@@ -72,7 +72,7 @@ const maxHeld = 4 << 20
 func newWire(c *completion) *wire {
 	w := &wire{
 		c:         c,
-		rc:        http.NewResponseController(c.w),
+		patience:  c.patience(c.w),
 		keepAlive: time.Duration(c.info.site.Streaming.KeepAlive),
 		envelope:  c.envelope(),
 	}
@@ -114,38 +114,47 @@ func (w *wire) write(b []byte) error {
 	return w.writeLocked(b)
 }
 
+// writeLocked sends what waits and b.
 func (w *wire) writeLocked(b []byte) error {
-	if !w.begun {
-		w.begun = true
-		h := w.c.w.Header()
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
-		h.Set("Cache-Control", "no-cache")
-		h.Set("X-Accel-Buffering", "no") // nginx would buffer the stream otherwise
-		w.c.headers(nil)
-		w.c.w.WriteHeader(http.StatusOK)
+	w.begin()
+	w.patience.begin()
+	waiting := append(w.waiting, b...)
+	w.waiting = waiting[:0]
+	_, w.err = w.c.w.Write(waiting)
+	if w.err == nil {
+		w.err = w.patience.rc.Flush()
 	}
-	_ = w.rc.SetWriteDeadline(time.Now().Add(writeTimeout)) // without support, as in tests, there is none
-	_, err := w.c.w.Write(b)
-	if err == nil {
-		err = w.rc.Flush()
-	}
-	w.unsent = false
 	w.timer.Reset(w.keepAlive)
-	return err
+	return w.err
 }
+
+// begin settles the header.
+func (w *wire) begin() {
+	if w.begun {
+		return
+	}
+	w.begun = true
+	h := w.c.w.Header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-cache")
+	h.Set("X-Accel-Buffering", "no") // nginx would buffer the stream otherwise
+	w.c.headers(nil)
+	w.c.w.WriteHeader(http.StatusOK)
+}
+
+// maxWaiting is how many bytes of events wait for others.
+const maxWaiting = 4 << 10
 
 // data adds an event. It is sent with the next write, or once the provider is waited for, so that events that came
 // together leave together.
 func (w *wire) data(raw []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.begun {
-		return w.writeLocked(sse.AppendData(w.buf[:0], oneLine(raw)))
+	w.waiting = sse.AppendData(w.waiting, oneLine(raw))
+	if w.err == nil && (!w.begun || len(w.waiting) > maxWaiting) {
+		return w.writeLocked(nil)
 	}
-	w.buf = sse.AppendData(w.buf[:0], oneLine(raw))
-	w.unsent = true
-	_, err := w.c.w.Write(w.buf)
-	return err
+	return w.err
 }
 
 // data adds an event of this choice.
@@ -163,7 +172,7 @@ func (st *stream) data(raw []byte) error {
 func (w *wire) Wait() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.unsent {
+	if len(w.waiting) > 0 {
 		_ = w.writeLocked(nil) // a client that left is noticed by the next chunk
 	}
 }
@@ -206,7 +215,7 @@ func (st *stream) Chunk(c *chat.Chunk) error {
 	st.settle(c)
 	st.calls = st.calls || c.Calls
 	if c.Finish != "" && !c.Shows() && !c.Calls && c.HasDelta {
-		st.last = c
+		st.last = c.Keep()
 	}
 	if !c.HasDelta || !c.Shows() {
 		return nil
@@ -222,7 +231,7 @@ func (st *stream) Chunk(c *chat.Chunk) error {
 	if letThrough && len(st.held) == 0 && st.safe == st.came { // the usual one, once the answer shows
 		return st.show(c)
 	}
-	st.held = append(st.held, c)
+	st.held = append(st.held, c.Keep())
 	st.heldText += utf8.RuneCountInString(c.Text)
 	st.heldSize += len(c.Raw)
 	enough := !st.calls && st.hold >= 0 && st.heldText-(st.came-st.safe) > st.hold

@@ -42,6 +42,9 @@ func NewReader(r io.Reader, limit int) *Reader {
 // the stream was cut, and the event in the making is dropped.
 func (r *Reader) Next() ([]byte, error) {
 	r.data, r.some = r.data[:0], false
+	if data := r.whole(); data != nil {
+		return data, nil
+	}
 	for {
 		line, err := r.readLine()
 		if err != nil && !(errors.Is(err, io.EOF) && len(line) > 0) {
@@ -60,6 +63,29 @@ func (r *Reader) Next() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// whole is the data of the next event where it has come whole and is written as most are: one line of data, LF, and a
+// blank line. It is given from where it lies. Any other event is nil, and read line by line.
+func (r *Reader) whole() []byte {
+	const name = "data: "
+	if r.first || r.skipLF || r.in.Buffered() < len(name) {
+		return nil
+	}
+	window, _ := r.in.Peek(r.in.Buffered()) // what is buffered can't fail
+	if string(window[:len(name)]) != name {
+		return nil
+	}
+	end := bytes.IndexByte(window, '\n')
+	if end < len(name) || end+1 == len(window) || window[end+1] != '\n' || end > r.limit {
+		return nil
+	}
+	data := window[len(name):end]
+	if bytes.IndexByte(data, '\r') >= 0 {
+		return nil
+	}
+	r.discard(end + 2)
+	return data
 }
 
 func (r *Reader) field(line []byte) error {

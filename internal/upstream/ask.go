@@ -35,7 +35,7 @@ type Ask struct {
 	OnHeader func(Header)
 	Shown    func() bool             // whether the client has seen any of the stream; nil: with its first chunk
 	OnWait   func()                  // of a stream, before more of it is waited for
-	OnChunk  func(*chat.Chunk) error // of a stream, in order, from the goroutine that called; an error ends the call
+	OnChunk  func(*chat.Chunk) error // of a stream, in order, from the goroutine that called, valid until the next; an error ends the call
 }
 
 // Answer is the model's turn and who gave it.
@@ -104,7 +104,7 @@ func (r Route) askTraced(ctx context.Context, a Ask, noOptions bool) (*Answer, e
 		url:     r.client.at.chatFor(r.target(a.Request)),
 		header:  a.Header,
 		key:     a.ClientKey,
-		body:    a.Request.Body(edits),
+		body:    a.Request.Body(edits).Joined(),
 	})
 	if err != nil {
 		return nil, err
@@ -262,6 +262,7 @@ type stream struct {
 	onChunk   func(*chat.Chunk) error
 	began     func()
 	span      *span.Span // of the model call
+	chunks    chat.ChunkReader
 	assembler chat.Assembler
 	size      int
 }
@@ -296,7 +297,7 @@ func (s *stream) take(data []byte) error {
 	if s.size += len(data); s.size > maxReply {
 		return errTooLarge
 	}
-	chunk, err := chat.ReadChunk(append([]byte(nil), data...)) // the reader's buffer is used again
+	chunk, err := s.chunks.Read(data)
 	if err != nil || chunk == nil {
 		return err
 	}
