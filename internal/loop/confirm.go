@@ -2,8 +2,6 @@ package loop
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 
 	"github.com/toolgate/toolgate/internal/chat"
@@ -16,14 +14,15 @@ const maxTold = 2000
 // said is how far the user has come in the client's messages.
 func (c *conversation) said() registry.Said {
 	var said registry.Said
-	for _, m := range c.messages {
-		if m.Get("role").String() != "user" {
-			continue
+	var last *chat.ClientMessage
+	for i := range c.messages {
+		if m := &c.messages[i]; m.Role == "user" {
+			said.Messages++
+			last = m
 		}
-		said.Messages++
-		h := sha256.New()
-		writeMessage(h, m)
-		said.Last = hex.EncodeToString(h.Sum(nil))
+	}
+	if last != nil {
+		said.Last = digestOf(last)
 	}
 	return said
 }

@@ -3,14 +3,10 @@ package loop
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +15,6 @@ import (
 
 	"github.com/toolgate/toolgate/internal/chat"
 	stores "github.com/toolgate/toolgate/internal/state"
-	"github.com/toolgate/toolgate/internal/tool"
 )
 
 // What the client does not get to see of a conversation is held for its next request: the turns with calls of the
@@ -60,86 +55,6 @@ func (h heldAnswer) encode() []byte {
 	return slices.Concat([]byte(`{"tainted":`), chat.Quote(h.Tainted), []byte(`,"messages":`), chat.List(h.Messages), []byte("}"))
 }
 
-// conversation is the client's messages with what tells their beginnings apart.
-type conversation struct {
-	messages []gjson.Result
-	prefixes []string // of each message, the messages before it; one more for all of them
-}
-
-// all tells the whole conversation from others.
-func (c *conversation) all() string { return c.prefixes[len(c.messages)] }
-
-// clientMessages reads the client's messages, once.
-func (s *state) clientMessages() *conversation {
-	if s.client == nil {
-		s.client = readConversation(s.Request.Member("messages"))
-	}
-	return s.client
-}
-
-func readConversation(messages json.RawMessage) *conversation {
-	c := &conversation{}
-	h := sha256.New()
-	gjson.ParseBytes(messages).ForEach(func(_, m gjson.Result) bool {
-		c.messages = append(c.messages, m)
-		c.prefixes = append(c.prefixes, hex.EncodeToString(h.Sum(nil)))
-		writeMessage(h, m)
-		return true
-	})
-	c.prefixes = append(c.prefixes, hex.EncodeToString(h.Sum(nil)))
-	return c
-}
-
-// writeMessage adds to a hash what of a message stays the same when a client sends it again: SDKs add empty fields and
-// write JSON in their own way.
-func writeMessage(h io.Writer, m gjson.Result) {
-	part := func(s string) {
-		_, _ = io.WriteString(h, strconv.Itoa(len(s))) // a hash takes everything
-		_, _ = io.WriteString(h, ":")
-		_, _ = io.WriteString(h, s)
-	}
-	content := m.Get("content")
-	part(m.Get("role").String())
-	switch {
-	case content.IsArray() && m.Get("role").String() != "assistant":
-		part(canonical(content))
-	default:
-		part(chat.ContentText(content))
-	}
-	if id := m.Get("tool_call_id"); id.Exists() {
-		part(id.String())
-	}
-	if calls := m.Get("tool_calls.0"); calls.Exists() {
-		part(callsOf(m))
-	}
-}
-
-// canonical is a JSON value in the one way that the gateway writes it.
-func canonical(v gjson.Result) string {
-	d := json.NewDecoder(strings.NewReader(v.Raw))
-	d.UseNumber()
-	var value any
-	if d.Decode(&value) != nil {
-		return v.Raw
-	}
-	return string(tool.EncodeJSON(value))
-}
-
-// callsOf tells an assistant message's calls from others: ids, names and arguments.
-func callsOf(m gjson.Result) string {
-	var b strings.Builder
-	m.Get("tool_calls").ForEach(func(_, c gjson.Result) bool {
-		arguments := c.Get("function.arguments")
-		text := canonical(arguments)
-		if arguments.Type == gjson.String {
-			text = canonical(gjson.Parse(arguments.Str))
-		}
-		fmt.Fprintf(&b, "%q %q %q\n", c.Get("id").String(), c.Get("function.name").String(), text)
-		return true
-	})
-	return b.String()
-}
-
 // restore puts what is held back into the conversation. Where nothing is, the client's messages stay as they are.
 func (s *state) restore(ctx context.Context) {
 	if s.Turns == nil || !bytes.Contains(s.Request.Member("messages"), []byte(`"assistant"`)) {
@@ -149,10 +64,10 @@ func (s *state) restore(ctx context.Context) {
 	var out []json.RawMessage
 	found := 0
 	for i := 0; i < len(c.messages); i++ {
-		m := c.messages[i]
+		m := &c.messages[i]
 		switch {
-		case m.Get("role").String() != "assistant":
-		case m.Get("tool_calls.0").Exists():
+		case m.Role != "assistant":
+		case m.HasCalls():
 			if held := s.heldTurn(ctx, c, i); held != nil {
 				results, used := held.messages(c.messages[i+1:])
 				out = append(append(append(out, held.Before...), held.Turn), results...)
@@ -173,7 +88,7 @@ func (s *state) restore(ctx context.Context) {
 		default:
 			s.inheritAnswer(ctx, c, i)
 		}
-		out = append(out, json.RawMessage(m.Raw))
+		out = append(out, m.Raw)
 	}
 	if s.Record.Lost > 0 {
 		s.Record.Notes = append(s.Record.Notes, fmt.Sprintf("%d turns of the client's history call tools, and nothing is held of what came before them", s.Record.Lost))
@@ -188,7 +103,7 @@ func (s *state) restore(ctx context.Context) {
 // heldTurn is what is held of the turn that message i was made of, nil where it is gone.
 func (s *state) heldTurn(ctx context.Context, c *conversation, i int) *heldTurn {
 	var alike []heldTurn
-	value, ok, err := s.Turns.Get(ctx, s.turnKey(callsOf(c.messages[i])))
+	value, ok, err := s.Turns.Get(ctx, s.turnKey(callsOf(c.messages[i].Calls)))
 	if err != nil {
 		s.Logger.Warn("held turns can't be read", slog.String("run_id", s.Record.ID), slog.Any("err", err))
 		return nil
@@ -197,7 +112,7 @@ func (s *state) heldTurn(ctx context.Context, c *conversation, i int) *heldTurn 
 		return nil
 	}
 	for j := range alike {
-		if alike[j].Prefix == c.prefixes[i] {
+		if alike[j].Prefix == c.prefix(i) {
 			return &alike[j]
 		}
 	}
@@ -213,21 +128,21 @@ func (s *state) turnKey(calls string) string {
 
 // messages are the results of a held turn's calls, in their order, with those of the client out of the messages that
 // follow, and how many of these are used.
-func (h *heldTurn) messages(following []gjson.Result) (results []json.RawMessage, used int) {
-	given := map[string]gjson.Result{}
+func (h *heldTurn) messages(following []chat.ClientMessage) (results []json.RawMessage, used int) {
+	given := map[string]json.RawMessage{}
 	var others []json.RawMessage
 	for _, m := range following {
-		if m.Get("role").String() != "tool" {
+		if m.Role != "tool" {
 			break
 		}
 		used++
-		id := m.Get("tool_call_id").String()
+		id := string(chat.AppendText(nil, m.CallID))
 		switch _, twice := given[id]; {
 		case twice:
 		case !h.has(id):
-			others = append(others, json.RawMessage(m.Raw))
+			others = append(others, m.Raw)
 		default:
-			given[id] = m
+			given[id] = m.Raw
 		}
 	}
 	for _, r := range h.Results {
@@ -235,7 +150,7 @@ func (h *heldTurn) messages(following []gjson.Result) (results []json.RawMessage
 		case r.Text != nil:
 			results = append(results, chat.ToolMessage(r.ID, *r.Text))
 		case ok:
-			results = append(results, json.RawMessage(m.Raw))
+			results = append(results, m)
 		default:
 			results = append(results, chat.ToolMessage(r.ID, noResult))
 		}
@@ -280,7 +195,7 @@ func (s *state) holdTurn(ctx context.Context, turn *chat.Turn, all items, given 
 		s.Logger.Warn("a turn could not be held", slog.String("run_id", s.Record.ID), slog.Any("err", err))
 		return
 	}
-	s.keepTurn(ctx, s.turnKey(callsOf(gjson.ParseBytes(given))), held)
+	s.keepTurn(ctx, s.turnKey(callsOf(json.RawMessage(gjson.GetBytes(given, "tool_calls").Raw))), held)
 }
 
 // keepTurn adds a turn to those with the same calls, the newest first.
@@ -325,7 +240,7 @@ func (s *state) answerKey(prefix, text string) string {
 
 // heldAnswer is what is held of the answer that message i is, nil where nothing is.
 func (s *state) heldAnswer(ctx context.Context, c *conversation, i int) *heldAnswer {
-	value, ok, err := s.Turns.Get(ctx, s.answerKey(c.prefixes[i], chat.ContentText(c.messages[i].Get("content"))))
+	value, ok, err := s.Turns.Get(ctx, s.answerKey(c.prefix(i), c.messages[i].Text()))
 	held := &heldAnswer{}
 	if err != nil || !ok || json.Unmarshal(value, held) != nil {
 		return nil

@@ -2,13 +2,10 @@ package loop
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"strings"
 
-	"github.com/toolgate/toolgate/internal/chat"
 	stores "github.com/toolgate/toolgate/internal/state"
 	"github.com/toolgate/toolgate/internal/trace"
 )
@@ -69,7 +66,7 @@ func (s *state) doubt(ctx context.Context, why string) {
 
 // conversationMark is where it is noted that what follows the messages before number i is tainted.
 func (s *state) conversationMark(c *conversation, i int) string {
-	return stores.Key("tainted conversation", s.Record.Caller, s.View.Identity(), c.prefixes[i])
+	return stores.Key("tainted conversation", s.Record.Caller, s.View.Identity(), c.prefix(i))
 }
 
 // answerMark is where the taint of an answer is noted: by its text and by the user's message before it, which stay beside
@@ -77,10 +74,8 @@ func (s *state) conversationMark(c *conversation, i int) string {
 func (s *state) answerMark(c *conversation, i int, answer string) string {
 	user := ""
 	for i--; i >= 0; i-- {
-		if m := c.messages[i]; m.Get("role").String() == "user" {
-			h := sha256.New()
-			writeMessage(h, m)
-			user = hex.EncodeToString(h.Sum(nil))
+		if m := &c.messages[i]; m.Role == "user" {
+			user = digestOf(m)
 			break
 		}
 	}
@@ -99,7 +94,7 @@ func (s *state) inheritAnswer(ctx context.Context, c *conversation, i int) {
 	if !s.View.Wary() {
 		return
 	}
-	for _, key := range []string{s.conversationMark(c, i), s.answerMark(c, i, chat.ContentText(c.messages[i].Get("content")))} {
+	for _, key := range []string{s.conversationMark(c, i), s.answerMark(c, i, c.messages[i].Text())} {
 		if s.tainted() {
 			return
 		}
