@@ -32,7 +32,11 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 	if host, _, err := net.SplitHostPort(address); err != nil || !Special(host) {
 		dialer.ControlContext = func(_ context.Context, _, resolved string, _ syscall.RawConn) error { return check(host, resolved) }
 	}
-	return dialer.DialContext(ctx, network, address)
+	made, err := dialer.DialContext(ctx, network, address)
+	if tcp, ok := made.(*net.TCPConn); ok {
+		return conn{tcp}, nil
+	}
+	return made, err
 }
 
 // check is nil for an address, with its port, that host may lead to. What can't be read is refused.
