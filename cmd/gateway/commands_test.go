@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// fencedBlock is a fencedBlock block of a document, with its language.
+// fencedBlock is a block of a document, with its language.
 var fencedBlock = regexp.MustCompile("(?ms)^```(\\S*)\n(.*?)^```$")
 
 // Every block of a document says what it is, so that none is left out by the tests that look for those of its kind.
@@ -20,9 +20,9 @@ func TestEveryBlockSaysWhatItIs(t *testing.T) {
 		text := read(t, document)
 		for _, m := range fencedBlock.FindAllStringSubmatch(text, -1) {
 			switch m[1] {
-			case "sh", "yaml", "python", "text":
+			case "sh", "yaml", "python", "js", "go", "text":
 			default:
-				t.Errorf("%s: the block is of %q, want sh, yaml, python or text:\n%s", filepath.Base(document), m[1], m[2])
+				t.Errorf("%s: the block is of %q, want sh, yaml, python, js, go or text:\n%s", filepath.Base(document), m[1], m[2])
 			}
 		}
 		// An indented block says nothing. Within a list such a line is just its item's.
