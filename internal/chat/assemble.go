@@ -246,7 +246,7 @@ func (a *Assembler) Turn() *Turn {
 	message := gjson.ParseBytes(t.Message)
 	t.Text = ContentText(message.Get("content"))
 	t.Refusal = message.Get("refusal").String()
-	t.Reasoning = hasReasoning(message)
+	t.Reasoning = hasReasoning(viewOf(t.Message))
 	t.Other = message.Get("audio").IsObject()
 	return t
 }

@@ -249,6 +249,10 @@ func (w *splicer) body() Body {
 
 // Quote is s as a JSON string. Characters that JSON allows stay as they are; invalid UTF-8 becomes U+FFFD.
 func Quote(s string) []byte {
+	if !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' }) { // the usual one
+		b := make([]byte, 0, len(s)+2)
+		return append(append(append(b, '"'), s...), '"')
+	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)

@@ -88,7 +88,7 @@ func ReadChunk(data []byte) (*Chunk, error) {
 	})
 	failed = c.readChoice() || failed || !c.choice.Exists()
 	if failed {
-		if e := errorIn(root, c.choice); e != nil {
+		if e := errorIn(viewOf(data), viewOf([]byte(c.choice.Raw))); e != nil {
 			return nil, e
 		}
 	}

@@ -30,14 +30,20 @@ func (e *ErrorReply) Message() string {
 
 // errorIn is the error that a reply or an event holds, nil without one. choice is its choice, which some providers send
 // beside the error, or put the error into.
-func errorIn(root, choice gjson.Result) *ErrorReply {
-	for _, v := range []gjson.Result{root.Get("error"), choice.Get("error")} {
-		e := &ErrorReply{Object: json.RawMessage(v.Raw)}
-		if v.Exists() && v.Type != gjson.Null && (!choice.Exists() || e.Message() != "") {
+func errorIn(root, choice view) *ErrorReply {
+	for _, of := range []view{root, choice} {
+		v := of.get("error")
+		if !v.Exists() || v.Type == gjson.Null {
+			continue
+		}
+		if e := (&ErrorReply{Object: json.RawMessage(v.Raw)}); choice.raw == nil || e.Message() != "" {
 			return e
 		}
 	}
-	if e := (&ErrorReply{Object: json.RawMessage(root.Raw)}); !root.Get("choices").Exists() && e.Message() != "" {
+	if root.has("choices") {
+		return nil
+	}
+	if e := (&ErrorReply{Object: json.RawMessage(root.raw)}); e.Message() != "" {
 		return e // {"object":"error","message":"..."}, {"detail":"..."}
 	}
 	return nil

@@ -19,6 +19,9 @@ type ReplyEdits struct {
 
 // ReplyFor is the reply to the client made of the turn's. A reply that needs no edit keeps its bytes.
 func (t *Turn) ReplyFor(e ReplyEdits) (json.RawMessage, error) {
+	if t.plain && e.Content == nil && len(e.Calls) == 0 && e.Finish == t.finish && e.Usage == nil && e.Gateway == nil {
+		return t.Reply, nil // the usual one, which costs no further look
+	}
 	reply := []byte(t.Reply)
 	if reply == nil {
 		reply = t.ownReply()

@@ -77,7 +77,7 @@ func (s *scanner) blanks() {
 // object reads the object that begins at the scanner's place.
 func (s *scanner) object() ([]Member, error) {
 	s.i++ // {
-	members := make([]Member, 0, 16)
+	members := make([]Member, 0, 8)
 	s.blanks()
 	if s.i < len(s.b) && s.b[s.i] == '}' {
 		s.i++

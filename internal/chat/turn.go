@@ -24,6 +24,9 @@ type Turn struct {
 	Usage     json.RawMessage
 	Model     string
 	ID        string // of the whole reply
+
+	plain  bool   // Reply is as clients get it but perhaps for its finish reason
+	finish string // which is that, as it came
 }
 
 // Call is one tool call of a turn.
@@ -47,41 +50,56 @@ func ReadReply(body []byte) (*Turn, error) {
 	if !json.Valid(body) {
 		return nil, &Fault{Text: "the reply is not valid JSON"}
 	}
-	root := gjson.ParseBytes(body)
-	choice := root.Get("choices.0")
+	root := viewOf(body)
+	choices := root.get("choices")
+	choice := root.first("choices")
 	if e := errorIn(root, choice); e != nil {
 		return nil, e
 	}
-	message := choice.Get("message")
-	if !message.IsObject() {
+	message := choice.view("message")
+	if message.raw == nil {
 		return nil, &Fault{Text: "the reply has no choices with a message"}
 	}
+	finish := choice.get("finish_reason").String()
 	t := &Turn{
 		Reply:   body,
-		Message: json.RawMessage(message.Raw),
-		Finish:  finishReason(choice.Get("finish_reason").String()),
-		Usage:   rawObject(root.Get("usage")),
-		Model:   root.Get("model").String(),
-		ID:      root.Get("id").String(),
+		Message: message.raw,
+		Finish:  finishReason(finish),
+		Usage:   rawObject(root.get("usage")),
+		Model:   root.get("model").String(),
+		ID:      root.get("id").String(),
 	}
-	t.readMessage(message)
+	content := message.get("content")
+	t.readMessage(message, content)
+	if index := choice.get("index"); index.Type == gjson.Number && index.Int() == 0 && len(choice.raw)+2 == len(choices.Raw) &&
+		!content.IsArray() && message.get("role").Str == "assistant" && !message.has("tool_calls") && !message.has("function_call") &&
+		root.get("id").Str != "" && root.get("object").Str == "chat.completion" && root.get("created").Type == gjson.Number && root.get("model").Str != "" {
+		t.plain, t.finish = true, finish
+	}
 	return t, nil
 }
 
 func rawObject(v gjson.Result) json.RawMessage {
-	if !v.IsObject() || len(v.Map()) == 0 {
+	some := false
+	if v.IsObject() {
+		v.ForEach(func(_, _ gjson.Result) bool {
+			some = true
+			return false
+		})
+	}
+	if !some {
 		return nil
 	}
 	return json.RawMessage(v.Raw)
 }
 
-func (t *Turn) readMessage(message gjson.Result) {
-	t.Text = ContentText(message.Get("content"))
-	t.Refusal = message.Get("refusal").String()
+func (t *Turn) readMessage(message view, content gjson.Result) {
+	t.Text = ContentText(content)
+	t.Refusal = message.get("refusal").String()
 	t.Reasoning = hasReasoning(message)
-	t.Other = message.Get("audio").IsObject()
-	eachCall(message.Get("tool_calls"), func(c gjson.Result) { t.Calls = append(t.Calls, readCall(c)) })
-	if old := message.Get("function_call"); len(t.Calls) == 0 && old.Get("name").String() != "" { // the form before tools
+	t.Other = message.get("audio").IsObject()
+	eachCall(message.get("tool_calls"), func(c gjson.Result) { t.Calls = append(t.Calls, readCall(c)) })
+	if old := message.get("function_call"); len(t.Calls) == 0 && old.Get("name").String() != "" { // the form before tools
 		t.Calls = append(t.Calls, readCall(asToolCall(old)))
 	}
 }
@@ -160,9 +178,9 @@ func ContentText(content gjson.Result) string {
 // others, reasoning by OpenRouter, Groq and Ollama, reasoning_details by OpenRouter.
 var reasoningKeys = []string{"reasoning_content", "reasoning", "reasoning_details"}
 
-func hasReasoning(message gjson.Result) bool {
+func hasReasoning(message view) bool {
 	for _, key := range reasoningKeys {
-		if v := message.Get(key); v.Type == gjson.String && v.Str != "" || v.Get("0").Exists() {
+		if v := message.get(key); v.Type == gjson.String && v.Str != "" || v.Get("0").Exists() {
 			return true
 		}
 	}
@@ -199,7 +217,7 @@ func (t *Turn) Empty() bool {
 
 // ReadAs makes the turn one that has calls in place of its text, which were written there.
 func (t *Turn) ReadAs(calls []Call) (err error) {
-	t.Calls, t.Text = calls, ""
+	t.Calls, t.Text, t.plain = calls, "", false
 	if t.Message, err = sjson.SetRawBytes(t.Message, "content", []byte("null")); err != nil || t.Reply == nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package chat
 import (
 	"encoding/json"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -39,10 +40,20 @@ func AddUsage(a, b json.RawMessage) json.RawMessage {
 	return sum
 }
 
+// maxDigits are so few that a sum of two such numbers is an int64.
+const maxDigits = 18
+
 // addNumbers is exact for whole numbers and for decimals of any length that a provider may send.
 func addNumbers(a, b string) json.RawMessage {
 	if len(a)+len(b) > 200 {
 		return json.RawMessage(a)
+	}
+	if len(a) <= maxDigits && len(b) <= maxDigits { // nearly always
+		if x, err := strconv.ParseInt(a, 10, 64); err == nil {
+			if y, err := strconv.ParseInt(b, 10, 64); err == nil {
+				return strconv.AppendInt(nil, x+y, 10)
+			}
+		}
 	}
 	x, okX := new(big.Rat).SetString(a)
 	y, okY := new(big.Rat).SetString(b)
@@ -74,14 +85,21 @@ type Tokens struct{ Prompt, Completion, Cached, Total int64 }
 // ReadTokens reads the counts of a usage object, of chat completions or with the names of the Responses API; what is
 // missing counts 0. Negative counts do too.
 func ReadTokens(usage json.RawMessage) Tokens {
-	v := gjson.ParseBytes(usage)
-	n := func(path string) int64 { return max(v.Get(path).Int(), 0) }
-	t := Tokens{
-		Prompt:     max(n("prompt_tokens"), n("input_tokens")),
-		Completion: max(n("completion_tokens"), n("output_tokens")),
-		Cached:     max(n("prompt_tokens_details.cached_tokens"), n("input_tokens_details.cached_tokens")),
-		Total:      n("total_tokens"),
-	}
+	var t Tokens
+	take := func(to *int64, v gjson.Result) { *to = max(*to, v.Int()) }
+	gjson.ParseBytes(usage).ForEach(func(key, v gjson.Result) bool {
+		switch key.Str {
+		case "prompt_tokens", "input_tokens":
+			take(&t.Prompt, v)
+		case "completion_tokens", "output_tokens":
+			take(&t.Completion, v)
+		case "prompt_tokens_details", "input_tokens_details":
+			take(&t.Cached, v.Get("cached_tokens"))
+		case "total_tokens":
+			take(&t.Total, v)
+		}
+		return true
+	})
 	t.Total = max(t.Total, t.Prompt+t.Completion)
 	return t
 }
