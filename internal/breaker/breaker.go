@@ -12,6 +12,9 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
+// Probes says whether a call that is let through now is one to see whether the other side is back.
+func (b *Breaker) Probes() bool { return b.probe.Load() }
+
 // State of a breaker. The numbers are the values of the gauge.
 type State int
 
@@ -76,6 +79,7 @@ type Breaker struct {
 	name  string
 	two   *gobreaker.TwoStepCircuitBreaker[struct{}]
 	until atomic.Pointer[time.Time] // when the last opening ends
+	probe atomic.Bool               // it lets calls through to see
 }
 
 var (
@@ -99,6 +103,7 @@ func New(o Options) *Breaker {
 		ReadyToTrip: func(c gobreaker.Counts) bool { return int64(c.ConsecutiveFailures) >= int64(o.Failures) },
 		IsExcluded:  func(err error) bool { return errors.Is(err, errIgnored) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
+			b.probe.Store(to == gobreaker.StateHalfOpen)
 			if to == gobreaker.StateOpen {
 				until := time.Now().Add(o.OpenFor)
 				b.until.Store(&until)

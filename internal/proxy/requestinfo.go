@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
-	"github.com/oklog/ulid/v2"
 
 	"github.com/toolgate/toolgate/internal/auth"
 	"github.com/toolgate/toolgate/internal/limit"
 	"github.com/toolgate/toolgate/internal/span"
+	"github.com/toolgate/toolgate/internal/trace"
 )
 
 // requestInfo is what the middleware learns of a request on its way, for the log line and the metrics at its end. It
@@ -71,7 +71,7 @@ func (s *Server) withInfo(next http.Handler) http.Handler {
 		defer t.release()
 		i := &requestInfo{start: time.Now(), route: "other", tenure: t, site: t.site, requestID: r.Header.Get("X-Request-Id")}
 		if !fitID(i.requestID) {
-			i.requestID = "req_" + ulid.Make().String()
+			i.requestID = trace.NewID("req_")
 		}
 		w.Header().Set("X-Request-Id", i.requestID)
 		route := chi.NewRouteContext()

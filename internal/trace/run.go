@@ -2,7 +2,10 @@
 package trace
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -64,7 +67,22 @@ const (
 const Unknown = "(unknown)"
 
 // NewRun begins the record of a run.
-func NewRun(start time.Time) *Run { return &Run{ID: "run_" + ulid.Make().String(), Start: start} }
+func NewRun(start time.Time) *Run { return &Run{ID: NewID("run_"), Start: start} }
+
+// made counts the ids, so that those of one millisecond sort as they were made.
+var made atomic.Uint32
+
+// NewID is a new id with that beginning: a ULID, which sorts by its time. It takes no lock.
+func NewID(prefix string) string {
+	var id ulid.ULID
+	_ = id.SetTime(ulid.Now()) // fits until the year 10889
+	binary.BigEndian.PutUint16(id[6:], uint16(made.Add(1)))
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	text := make([]byte, len(prefix)+ulid.EncodedSize)
+	copy(text, prefix)
+	_ = id.MarshalTextTo(text[len(prefix):]) // which has the room
+	return string(text)
+}
 
 // Failed is how many calls ended in an observation that is an error.
 func (r *Run) Failed() int {

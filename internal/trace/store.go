@@ -37,12 +37,11 @@ type Memory struct {
 	mu   sync.Mutex
 	ring []*Run // the oldest one is overwritten
 	next int
-	byID map[string]*Run
 }
 
 // NewMemory keeps up to keep runs, each for at most ttl. With keep 0 it keeps none.
 func NewMemory(keep int, ttl time.Duration) *Memory {
-	return &Memory{ttl: ttl, now: time.Now, ring: make([]*Run, keep), byID: map[string]*Run{}}
+	return &Memory{ttl: ttl, now: time.Now, ring: make([]*Run, keep)}
 }
 
 // Limit changes how many runs are kept and for how long. Of those that are there the newest stay.
@@ -59,10 +58,7 @@ func (s *Memory) Limit(keep int, ttl time.Duration) {
 			runs = append(runs, r)
 		}
 	}
-	for len(runs) > keep {
-		delete(s.byID, runs[0].ID)
-		runs = runs[1:]
-	}
+	runs = runs[max(len(runs)-keep, 0):]
 	s.ring, s.next = make([]*Run, keep), 0
 	if copy(s.ring, runs) < keep {
 		s.next = len(runs)
@@ -76,11 +72,7 @@ func (s *Memory) Add(r *Run) {
 	if len(s.ring) == 0 {
 		return
 	}
-	if old := s.ring[s.next]; old != nil {
-		delete(s.byID, old.ID)
-	}
 	s.ring[s.next] = r
-	s.byID[r.ID] = r
 	s.next = (s.next + 1) % len(s.ring)
 }
 
@@ -88,11 +80,12 @@ func (s *Memory) Add(r *Run) {
 func (s *Memory) Get(_ context.Context, id string, who Access) (*Run, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r := s.byID[id]
-	if r == nil || !who.sees(r) || s.over(r) {
-		return nil, ErrNotKept
+	for _, r := range s.ring { // runs are added far more often than asked for
+		if r != nil && r.ID == id && who.sees(r) && !s.over(r) {
+			return r, nil
+		}
 	}
-	return r, nil
+	return nil, ErrNotKept
 }
 
 func (s *Memory) over(r *Run) bool { return s.now().Sub(r.Start) > s.ttl }

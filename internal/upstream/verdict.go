@@ -26,7 +26,7 @@ type verdict struct {
 }
 
 func newVerdict(b *breaker.Breaker, done func(breaker.Outcome)) *verdict {
-	return &verdict{done: done, probe: b.State() == breaker.HalfOpen}
+	return &verdict{done: done, probe: b.Probes()}
 }
 
 // is says how the call ended. Only the first word counts.
