@@ -72,8 +72,11 @@ func Attr(masker func() *Masker) func(groups []string, a slog.Attr) slog.Attr {
 				return slog.String(a.Key, masked)
 			}
 		case slog.KindAny:
-			if err, ok := a.Value.Any().(error); ok {
-				return slog.String(a.Key, masker().Text(err.Error()))
+			switch v := a.Value.Any().(type) {
+			case error:
+				return slog.String(a.Key, masker().Text(v.Error()))
+			case slog.Level: // as it is written anyway, without a look at its type
+				return slog.String(a.Key, v.String())
 			}
 		}
 		return a
