@@ -12,7 +12,7 @@ import (
 // collections, where that is more.
 const (
 	collectRoom  = 48 << 20 // bytes
-	collectMost  = 400      // percent, beyond which nothing is gained
+	collectMost  = 800      // percent, beyond which nothing is gained
 	collectUsual = 100      // percent, Go's default
 )
 

@@ -7,7 +7,7 @@ func TestTheHeapGrowsByARoomThatIsBounded(t *testing.T) {
 		live uint64
 		want int
 	}{
-		{0, 400}, {4 << 20, 400}, {12 << 20, 400}, {24 << 20, 200}, {48 << 20, 100}, {1 << 30, 100},
+		{0, 800}, {4 << 20, 800}, {12 << 20, 400}, {24 << 20, 200}, {48 << 20, 100}, {1 << 30, 100},
 	} {
 		got := collectPercent(tt.live)
 		if got != tt.want {

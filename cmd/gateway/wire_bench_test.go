@@ -22,10 +22,13 @@ import (
 // be seen is the difference. The log is made, and goes nowhere.
 
 const (
-	benchKey    = "key-bench"
-	benchAnswer = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"It is 42."},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
-	benchCall   = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look_up","arguments":"{\"id\":\"a1\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
+	benchKey  = "key-bench"
+	benchCall = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"look_up","arguments":"{\"id\":\"a1\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
 )
+
+// benchAnswer is as long as many an answer is: a kilobyte.
+var benchAnswer = `{"id":"x","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"` +
+	strings.Repeat("It is 42, and so on.\\n", 55) + `"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":3,"total_tokens":12}}`
 
 // leanServer answers each request on a connection by what answer makes of its head and body. It ends with the benchmark.
 func leanServer(b *testing.B, answer func(head, body []byte) []byte) string {
