@@ -58,6 +58,18 @@ fuzz: ## each fuzz target for FUZZTIME (10s)
 bench: ## the benchmarks; compare two outputs with: go tool -modfile=internal/tools/go.mod benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
+# Of make compare: where the harness is, how often and for how long each target runs, which rows (as a,d16,start), and
+# whether the table goes into docs/performance.md.
+BENCH  ?= ../shared/bench
+ROUNDS ?= 5
+DUR    ?= 2s
+ONLY   ?=
+UPDATE ?=
+
+.PHONY: compare
+compare: ## the gateway beside a bare proxy and a bare loop, as ratios, pass or short; ROUNDS, DUR, ONLY, UPDATE=1
+	$(GO) run ./internal/compare -bench '$(BENCH)' -rounds '$(ROUNDS)' -dur '$(DUR)' -only '$(ONLY)' -version '$(VERSION)' $(if $(UPDATE),-update docs/performance.md)
+
 .PHONY: golden
 golden: ## rewrite the expected parts of golden files; read the diff
 	$(GO) test -count=1 $(GOLDEN) -update
