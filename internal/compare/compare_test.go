@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -194,6 +195,19 @@ func TestMarkdown(t *testing.T) {
 	}, "\n")
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	o := options{version: "v1", rounds: 1, dur: time.Second}
+	for _, test := range []struct{ name, runs, want string }{
+		{"quiet", `{"a1":{"pass":[{"other_load":0.1}],"revproxy":[{"other_load":0.2}]}}`, "One round of 1s. Other programs kept 0.15 cores busy, at most 0.20."},
+		{"busy", `{"a1":{"pass":[{"other_load":1}]}}`, "at most 1.00. **That is too much to go by these figures.**"},
+		{"what the harness did not look at", `{"start":{"tools":[{}]}}`, "One round of 1s."},
+	} {
+		if got := describe(o, read(t, test.runs)); !strings.HasSuffix(got, test.want) || !strings.Contains(got, "gateway v1, go") {
+			t.Errorf("%s: describe() = %q, want it to end in %q", test.name, got, test.want)
+		}
 	}
 }
 

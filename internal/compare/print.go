@@ -85,6 +85,10 @@ func figure(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
+// tooBusy is how many cores other programs may keep busy beside most runs: beyond it the same program, measured twice, was
+// seen to differ by more than rows leave room for.
+const tooBusy = 0.25
+
 // describe says what was measured, where and when.
 func describe(o options, found results) string {
 	var busy []float64
@@ -102,6 +106,9 @@ func describe(o options, found results) string {
 	noise := ""
 	if len(busy) > 0 {
 		noise = fmt.Sprintf(" Other programs kept %.2f cores busy, at most %.2f.", median(busy), busy[len(busy)-1])
+		if median(busy) > tooBusy {
+			noise += " **That is too much to go by these figures.**"
+		}
 	}
 	rounds := fmt.Sprintf("Medians of %d interleaved rounds", o.rounds)
 	if o.rounds == 1 {
