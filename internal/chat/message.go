@@ -187,5 +187,5 @@ func hex4(b []byte) (rune, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(string(b[:4]), 16, 32)
-	return rune(n), err == nil
+	return rune(n), err == nil //nolint:gosec // four digits
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// documented is a block of commands of a document, known by its first line. Either run runs it, or why says what keeps it
+// commandBlock is a block of commands of a document, known by its first line. Either run runs it, or why says what keeps it
 // from that.
-type documented struct {
+type commandBlock struct {
 	document, first string
 	run             func(t *testing.T, block string)
 	why             string
@@ -30,7 +30,7 @@ type documented struct {
 
 // commands are all blocks of commands but those of the quick start, which TestQuickStart runs one after the other, as they
 // build upon each other.
-var commands = []documented{
+var commands = []commandBlock{
 	{document: "README.md", first: "go build -o gateway ./cmd/gateway", run: testFirstScreen},
 	{document: "README.md", first: "go run ./cmd/gateway demo", run: testDemoBlock},
 	{document: "docs/mock.md", first: "gateway mock script.yaml --listen 127.0.0.1:9000 --requests asked.jsonl", run: testMockBlock},

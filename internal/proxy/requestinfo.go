@@ -76,7 +76,7 @@ func (s *Server) withInfo(next http.Handler) http.Handler {
 		w.Header().Set("X-Request-Id", i.requestID)
 		route := chi.NewRouteContext()
 		route.Routes, _ = next.(chi.Routes)
-		next.ServeHTTP(w, r.WithContext(&requestContext{Context: r.Context(), info: i, route: route}))
+		next.ServeHTTP(w, r.WithContext(&requestContext{Context: r.Context(), info: i, route: route})) //nolint:contextcheck // it is r.Context() with what stands above
 	})
 }
 

@@ -2,9 +2,9 @@
 package trace
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -75,9 +75,9 @@ var made atomic.Uint32
 // NewID is a new id with that beginning: a ULID, which sorts by its time. It takes no lock.
 func NewID(prefix string) string {
 	var id ulid.ULID
-	_ = id.SetTime(ulid.Now()) // fits until the year 10889
-	binary.BigEndian.PutUint16(id[6:], uint16(made.Add(1)))
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	_ = id.SetTime(ulid.Now())                              // fits until the year 10889
+	binary.BigEndian.PutUint16(id[6:], uint16(made.Add(1))) //nolint:gosec // it goes round
+	_, _ = rand.Read(id[8:])                                // never fails
 	text := make([]byte, len(prefix)+ulid.EncodedSize)
 	copy(text, prefix)
 	_ = id.MarshalTextTo(text[len(prefix):]) // which has the room
