@@ -28,7 +28,6 @@ func NewTransport(d Dialer, t *TLS) *http.Transport {
 		MaxIdleConnsPerHost:    1024,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: MaxHeader,
-		WriteBufferSize:        8 << 10, // most requests with their tools go out by one write
 	}
 }
 

@@ -50,12 +50,14 @@ type Answer struct {
 const maxReply = 64 << 20
 
 // ask makes the model call on one route.
-func (r Route) ask(ctx context.Context, a Ask) (*Answer, error) {
+func (r Route) ask(ctx context.Context, a *Ask) (*Answer, error) {
 	for {
 		without := r.client.noOptions.Load()
 		now, byTool := a, a.ByTool != nil && r.learned.byTool.Load()
 		if byTool {
-			now.Edits = *a.ByTool
+			other := *a
+			other.Edits = *a.ByTool
+			now = &other
 		}
 		answer, err := r.askWith(ctx, now, without)
 		switch {
@@ -74,21 +76,21 @@ func (r Route) ask(ctx context.Context, a Ask) (*Answer, error) {
 }
 
 // refusesStreamOptions tells a provider that does not know stream_options by its 400 or 422 that names it.
-func refusesStreamOptions(a Ask, err error) bool {
+func refusesStreamOptions(a *Ask, err error) bool {
 	var e *Error
 	return a.Request.Stream && errors.As(err, &e) && e.Kind == Refused &&
 		(e.Status == http.StatusBadRequest || e.Status == http.StatusUnprocessableEntity) &&
 		strings.Contains(string(e.Body), "stream_options")
 }
 
-func (r Route) askWith(ctx context.Context, a Ask, noOptions bool) (*Answer, error) {
+func (r Route) askWith(ctx context.Context, a *Ask, noOptions bool) (*Answer, error) {
 	ctx, traced := r.modelCall(ctx, "", a.Request)
 	answer, err := r.askTraced(ctx, a, noOptions)
 	tellTurn(traced, answer, err)
 	return answer, err
 }
 
-func (r Route) askTraced(ctx context.Context, a Ask, noOptions bool) (*Answer, error) {
+func (r Route) askTraced(ctx context.Context, a *Ask, noOptions bool) (*Answer, error) {
 	edits := a.Edits
 	edits.Set = r.withModel(a.Request, edits.Set)
 	if a.Request.Stream {
@@ -104,7 +106,7 @@ func (r Route) askTraced(ctx context.Context, a Ask, noOptions bool) (*Answer, e
 		url:     r.client.at.chatFor(r.target(a.Request)),
 		header:  a.Header,
 		key:     a.ClientKey,
-		body:    a.Request.Body(edits).Joined(),
+		body:    bodyOf(a.Request, edits),
 	})
 	if err != nil {
 		return nil, err
@@ -127,6 +129,15 @@ func (r Route) askTraced(ctx context.Context, a Ask, noOptions bool) (*Answer, e
 		return nil, r.unreadable(resp.Response, err)
 	}
 	return answer, nil
+}
+
+// bodyOf is the body of a request. The reply to one that streams may take long, and what it was asked with is kept for as
+// long: the pieces share the bytes of the client's request and of the declarations, a copy of them would be its own.
+func bodyOf(r *chat.Request, e chat.Edits) chat.Body {
+	if r.Stream {
+		return r.Body(e)
+	}
+	return r.Body(e).Joined()
 }
 
 // withModel sets the route's model, unless the client's name is the one.
@@ -193,14 +204,14 @@ func (r Route) unreadable(resp *http.Response, err error) *Error {
 }
 
 // readStream reads a stream to its end, and hands each chunk on as it comes.
-func (r Route) readStream(ctx context.Context, from reply, a Ask) (*chat.Turn, error) {
+func (r Route) readStream(ctx context.Context, from reply, a *Ask) (*chat.Turn, error) {
 	resp := from.Response
 	defer resp.Body.Close()
 	in, err := decoded(resp)
 	if err != nil {
 		return nil, r.client.failure(ctx, err)
 	}
-	s := stream{reader: sse.NewReader(in, 0), onChunk: a.OnChunk, began: from.end.began}
+	s := &stream{reader: sse.NewReader(in, 0), onChunk: a.OnChunk, began: from.end.began}
 	s.reader.BeforeRead = a.OnWait
 	s.span = span.From(ctx)
 	first, err := s.reader.First()

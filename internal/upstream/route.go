@@ -85,7 +85,7 @@ func (r *Routes) order() []Route {
 // Ask makes a model call, on the next route where one fails before any part of its reply was handed on. Its errors are
 // *Error, that of the last route tried.
 func (r *Routes) Ask(ctx context.Context, a Ask) (*Answer, error) {
-	return try(r, func(route Route) (*Answer, error) { return route.ask(ctx, a) })
+	return try(r, func(route Route) (*Answer, error) { return route.ask(ctx, &a) })
 }
 
 // Pass is a request that is passed through as it came.
