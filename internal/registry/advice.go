@@ -31,15 +31,34 @@ func (d *Definitions) Advise(root *config.Node, strangers bool) {
 		if name, text := besideStrangers(def, strangers); name != "" {
 			a.warn(def.spec.Name, name, text)
 		}
-		for _, other := range d.list[:i] {
-			if alike(def, other) {
-				a.warn(def.spec.Name, "similar-tools", fmt.Sprintf("name and description are much like those of %s: the model will confuse the two", other.spec.Name))
-			}
+		if text := likeOthers(def, d.list[:i]); text != "" {
+			a.warn(def.spec.Name, "similar-tools", text)
 		}
 	}
 	if n := len(d.list); n > manyTools && !root.Allows("tools", "many-tools") {
 		root.Get("tools").Warn("many-tools: %d tools are more than a small model tells apart; narrow them by models.NAME.tools", n)
 	}
+}
+
+// likeOthers says which of the tools before it one is like, once for all of them.
+func likeOthers(def *definition, before []*definition) string {
+	first, more := "", 0
+	for _, other := range before {
+		switch {
+		case !alike(def, other):
+		case first == "":
+			first = other.spec.Name
+		default:
+			more++
+		}
+	}
+	switch {
+	case first == "":
+		return ""
+	case more == 0:
+		return fmt.Sprintf("name and description are much like those of %s: the model will confuse the two", first)
+	}
+	return fmt.Sprintf("name and description are much like those of %s and %d more: the model will confuse them", first, more)
 }
 
 type adviser struct{ root, tools *config.Node }

@@ -537,3 +537,17 @@ func TestAdviceOfManyTools(t *testing.T) {
 		t.Errorf("warnings = %v", w)
 	}
 }
+
+// Twenty tools of a kind were a hundred and ninety warnings, one for each two of them.
+func TestAdviceOfToolsAlikeComesOnceForEach(t *testing.T) {
+	yaml := "tools:\n"
+	for i := range 10 {
+		yaml += fmt.Sprintf("  find_entry_%d: {description: Finds an entry of the archive by its name and its year., fake: x}\n", i)
+	}
+	f := config.Parse("tools.yaml", ".", []byte(yaml), func(string) (string, bool) { return "", false })
+	Read(f.Root().Get("tools"), kindsOf(nil), nil).Advise(f.Root(), false)
+	w := f.Warnings()
+	if len(w) != 9 || !strings.Contains(w.Error(), "much like those of find_entry_0 and 8 more") {
+		t.Errorf("%d warnings: %v", len(w), w)
+	}
+}
