@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,24 +24,30 @@ func (w *writes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+func (w *writes) seen() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.all)
+}
+
 func TestLogLinesGoOutTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var to writes
 		b := newLogBuffered(&to)
 		_, _ = fmt.Fprintln(b, "one")
 		_, _ = fmt.Fprintln(b, "two")
-		if len(to.all) != 0 {
-			t.Fatalf("%q went out at once", to.all)
+		if got := to.seen(); len(got) != 0 {
+			t.Fatalf("%q went out at once", got)
 		}
 		time.Sleep(logWait)
 		synctest.Wait()
-		if len(to.all) != 1 || to.all[0] != "one\ntwo\n" {
-			t.Fatalf("%q went out, want both lines by one write", to.all)
+		if got := to.seen(); len(got) != 1 || got[0] != "one\ntwo\n" {
+			t.Fatalf("%q went out, want both lines by one write", got)
 		}
 		_, _ = fmt.Fprintln(b, "three")
 		b.flush()
-		if len(to.all) != 2 || to.all[1] != "three\n" {
-			t.Errorf("%q went out, want the third line by the flush", to.all)
+		if got := to.seen(); len(got) != 2 || got[1] != "three\n" {
+			t.Errorf("%q went out, want the third line by the flush", got)
 		}
 	})
 }
@@ -54,11 +61,11 @@ func TestLogHoldsNoMoreThanItsBuffer(t *testing.T) {
 	_, _ = fmt.Fprint(b, half)
 	_, _ = fmt.Fprint(b, long)
 	b.flush()
-	if got := strings.Join(to.all, ""); got != half+half+long {
+	if got := strings.Join(to.seen(), ""); got != half+half+long {
 		t.Errorf("%d bytes went out, want all %d in their order", len(got), len(half+half+long))
 	}
-	if len(to.all) != 3 {
-		t.Errorf("%d writes, want 3", len(to.all))
+	if got := to.seen(); len(got) != 3 {
+		t.Errorf("%d writes, want 3", len(got))
 	}
 }
 
@@ -76,7 +83,7 @@ func TestLogLinesOfManyStayWhole(t *testing.T) {
 	wg.Wait()
 	b.flush()
 	var all bytes.Buffer
-	for _, w := range to.all {
+	for _, w := range to.seen() {
 		all.WriteString(w)
 	}
 	if got := strings.Count(all.String(), "a line that is whole\n"); got != 4000 {
