@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -36,9 +37,9 @@ func (e *Invalid) Error() string { return e.Text }
 
 // ruled are the keys that the gateway reads or writes. One that stands twice is refused, since a provider may read
 // the other one of the two.
-var ruled = map[string]bool{
-	"model": true, "messages": true, "tools": true, "tool_choice": true, "parallel_tool_calls": true, "stream": true,
-	"stream_options": true, "n": true, "response_format": true, "functions": true, "function_call": true,
+var ruled = []string{
+	"model", "messages", "tools", "tool_choice", "parallel_tool_calls", "stream", "stream_options", "n", "response_format",
+	"functions", "function_call",
 }
 
 // ParseRequest reads a request body. Its errors are *Invalid.
@@ -48,22 +49,24 @@ func ParseRequest(body []byte) (*Request, error) {
 		return nil, &Invalid{Text: "the body is not valid JSON: " + err.Error()}
 	}
 	r := &Request{Raw: body, N: 1, members: members}
-	seen := make(map[string]bool, 8)
+	var seen [16]bool // by the place in ruled
 	for _, m := range members {
-		if ruled[m.Name] {
-			if seen[m.Name] {
-				return nil, &Invalid{Param: m.Name, Text: fmt.Sprintf("the key %q stands twice in the body", m.Name)}
-			}
-			seen[m.Name] = true
-			if err := r.read(m); err != nil {
-				return nil, err
-			}
+		at := slices.Index(ruled, m.Name)
+		if at < 0 {
+			continue
+		}
+		if seen[at] {
+			return nil, &Invalid{Param: m.Name, Text: fmt.Sprintf("the key %q stands twice in the body", m.Name)}
+		}
+		seen[at] = true
+		if err := r.read(m); err != nil {
+			return nil, err
 		}
 	}
 	switch {
 	case r.Model == "":
 		return nil, &Invalid{Param: "model", Text: "the body has no model: want the name of one, a string"}
-	case !seen["messages"]:
+	case r.Member("messages") == nil:
 		return nil, &Invalid{Param: "messages", Text: "the body has no messages: want a list with at least one"}
 	}
 	return r, nil
@@ -78,7 +81,11 @@ func (r *Request) read(m Member) error {
 	var err error
 	switch m.Name {
 	case "model":
-		err = want(json.Unmarshal(v, &r.Model) == nil && v[0] == '"', m.Name, "a string")
+		var bad error
+		if v[0] == '"' {
+			r.Model, bad = unquote(v)
+		}
+		err = want(v[0] == '"' && bad == nil, m.Name, "a string")
 	case "messages":
 		err = want(v[0] == '[' && len(bytes.TrimSpace(v[1:len(v)-1])) > 0, m.Name, "a list with at least one message")
 	case "stream":
