@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
-	"sync/atomic"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -69,15 +68,15 @@ const Unknown = "(unknown)"
 // NewRun begins the record of a run.
 func NewRun(start time.Time) *Run { return &Run{ID: NewID("run_"), Start: start} }
 
-// made counts the ids, so that those of one millisecond sort as they were made.
-var made atomic.Uint32
-
-// NewID is a new id with that beginning: a ULID, which sorts by its time. It takes no lock.
+// NewID is a new id with that beginning: a ULID, which sorts by its time. It takes no lock. Where a ULID has chance
+// alone, its first two bytes are the part of the millisecond that has passed, so that ids sort as they were made.
 func NewID(prefix string) string {
 	var id ulid.ULID
-	_ = id.SetTime(ulid.Now())                              // fits until the year 10889
-	binary.BigEndian.PutUint16(id[6:], uint16(made.Add(1))) //nolint:gosec // it goes round
-	_, _ = rand.Read(id[8:])                                // never fails
+	now := time.Now()
+	_ = id.SetTime(ulid.Timestamp(now)) // fits until the year 10889
+	passed := now.Nanosecond() % int(time.Millisecond)
+	binary.BigEndian.PutUint16(id[6:], uint16(passed*(1<<16)/int(time.Millisecond))) //nolint:gosec // below 1<<16
+	_, _ = rand.Read(id[8:])                                                         // never fails
 	text := make([]byte, len(prefix)+ulid.EncodedSize)
 	copy(text, prefix)
 	_ = id.MarshalTextTo(text[len(prefix):]) // which has the room
