@@ -16,23 +16,31 @@ GOLDEN  = $(shell grep -rl --include='*_test.go' '"update", false' cmd internal 
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-10s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-13s %s\n", $$1, $$2 }'
 
 .PHONY: build
 build: ## bin/gateway, a static binary
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/gateway ./cmd/gateway
 
-# What is built though nothing here runs it: another processor for the image, and the machines of developers.
-CROSS = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
+# What a release has a binary for. It is tested on the one that CI runs on, and built for the others.
+PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
 .PHONY: cross
-cross: ## the static binary for other systems and processors, as bin/gateway-SYSTEM-PROCESSOR
-	@for target in $(CROSS); do \
+cross: ## the static binary for PLATFORMS, as bin/gateway-SYSTEM-PROCESSOR
+	@for target in $(PLATFORMS); do \
 		system=$${target%/*} arch=$${target#*/} out=bin/gateway-$${target%/*}-$${target#*/}; \
 		if [ $$system = windows ]; then out=$$out.exe; fi; \
 		echo "$$out"; \
 		GOOS=$$system GOARCH=$$arch CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $$out ./cmd/gateway || exit 1; \
 	done
+
+RELEASE = $(GO) -C internal/tools run ./release -root ../.. -version '$(VERSION)' -platforms '$(PLATFORMS)'
+
+.PHONY: release
+release: ## dist: archives for PLATFORMS, SBOM and checksums, of a clean tree, as VERSION (the tag): see docs/release.md
+	@$(RELEASE) -check
+	@GOFLAGS=-buildvcs=true GOEXPERIMENT= GOAMD64=v1 GOARM64=v8.0 $(MAKE) --no-print-directory cross
+	@$(RELEASE)
 
 .PHONY: test
 test: ## all tests but the end-to-end ones
@@ -112,16 +120,29 @@ vuln: ## govulncheck, without asking its server
 cases: build ## the cases of ../shared against bin/gateway; .ci/cases-not-yet.txt lists those that may fail
 	GO=$(GO) .ci/cases bin/gateway
 
+# Sets builder to what builds images here.
+BUILDER = builder=; for b in docker podman buildah; do if $$b info >/dev/null 2>&1; then builder=$$b; break; fi; done; \
+	if [ -z "$$builder" ]; then echo "no image was built: none of docker, podman and buildah works here" >&2; exit 1; fi
+
 .PHONY: image
 image: build ## the container image of bin/gateway for this architecture, with docker, podman or buildah
-	@builder=; for b in docker podman buildah; do if $$b info >/dev/null 2>&1; then builder=$$b; break; fi; done; \
-	if [ -z "$$builder" ]; then echo "no image was built: none of docker, podman and buildah works here" >&2; exit 1; fi; \
+	@$(BUILDER); \
 	arch=$$($(GO) env GOARCH) && cp bin/gateway bin/gateway-linux-$$arch && \
 	$$builder build -f deploy/release.Dockerfile --build-arg TARGETARCH=$$arch -t toolgate:'$(VERSION)' .
+
+.PHONY: release-image
+release-image: ## the images of the linux binaries in dist, as toolgate:VERSION-PROCESSOR, after make release
+	@$(BUILDER); \
+	for target in $(filter linux/%,$(PLATFORMS)); do \
+		arch=$${target#*/} name=toolgate-$(VERSION)-linux-$${target#*/}; \
+		tar -xzOf dist/$$name.tar.gz $$name/gateway >bin/gateway-linux-$$arch && chmod 755 bin/gateway-linux-$$arch && \
+		$$builder build --platform linux/$$arch -f deploy/release.Dockerfile --build-arg TARGETARCH=$$arch -t toolgate:'$(VERSION)'-$$arch . || exit 1; \
+	done
 
 .PHONY: deploy-check
 deploy-check: build ## Kubernetes, Compose, systemd and an image builder take what is in deploy, and a gateway comes up from it
 	internal/e2e/setup.sh kubernetes
+	$(GO) -C internal/tools test -count=1 $(TESTFLAGS) ./release
 	$(GO) -C deploy/check test -count=1 $(TESTFLAGS) ./...
 
 .PHONY: openapi-check

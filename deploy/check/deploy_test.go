@@ -281,7 +281,7 @@ func TestTheDockerfilesAgree(t *testing.T) {
 	if !flags.MatchString(source) || len(flags.FindAllString(makefile, -1)) != 2 {
 		t.Error("Dockerfile, make build and make cross have other flags each")
 	}
-	cross := regexp.MustCompile(`(?m)^CROSS = (.*)$`).FindStringSubmatch(makefile)
+	cross := regexp.MustCompile(`(?m)^PLATFORMS = (.*)$`).FindStringSubmatch(makefile)
 	platforms := regexp.MustCompile(`--platform (linux/\S+)`).FindAllStringSubmatch(source+read("docs", "deploy.md"), -1)
 	if cross == nil || len(platforms) != 2 {
 		t.Fatalf("make cross is for %q, and the documents tell of %q", cross, platforms)

@@ -5,6 +5,7 @@ go 1.26.0
 toolchain go1.27.3
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.9.3
 	github.com/compose-spec/compose-go/v2 v2.16.1
 	sigs.k8s.io/kustomize/api v0.21.2
 	sigs.k8s.io/kustomize/kyaml v0.21.2
