@@ -43,6 +43,8 @@ var commands = []commandBlock{
 	{document: "docs/clients.md", first: "export OPENAI_BASE_URL=http://127.0.0.1:8080/v1   # the gateway's, with /v1", why: "it is for the gateway that one has; TestClients gives every program those variables"},
 	{document: "docs/reliability.md", first: "make soak                # 100,000 runs; SOAK_RUNS=1000000 make soak for more", why: "it takes minutes; TestSoak is what it runs, with fewer runs"},
 	{document: "docs/performance.md", first: "make compare                     # all rows, five rounds of 2 s each: about ten minutes", why: "it takes half an hour in all; TestCompare makes one short round of some rows"},
+	{document: "docs/release.md", first: "sha256sum --check --ignore-missing SHA256SUMS", why: "it is for files that somebody downloaded; TestARelease in deploy/check makes a release, checks its checksums, unpacks it and asks for its version"},
+	{document: "docs/release.md", first: "git tag -a v0.1.0 -m v0.1.0", why: "it tags this clone and builds for six platforms; TestARelease in deploy/check makes one for this platform, in another clone"},
 	{document: "docs/deploy.md", first: "make image        # of bin/gateway, for this architecture, with docker, podman or buildah", why: "it wants Docker with network; TestTheImage in deploy/check builds the image and starts it"},
 	{document: "docs/deploy.md", first: "cd deploy/compose", why: "it wants Docker with network; TestComposeTakesTheFile in deploy/check reads the file as Compose does, and starts its gateway"},
 	{document: "docs/deploy.md", first: "kubectl apply -k deploy/kubernetes/example", why: "it wants a cluster; TestKubernetesTakesTheManifests in deploy/check builds and checks the same folder, and a gateway comes up from it"},
