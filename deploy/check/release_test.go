@@ -156,7 +156,7 @@ func unpacked(t *testing.T, archive []byte, dir, folder string) string {
 		if h.Mode != 0o755 {
 			t.Errorf("%s has mode %o", h.Name, h.Mode)
 		}
-		if err := os.WriteFile(binary, data, 0o700); err != nil { //nolint:gosec // a program
+		if err := os.WriteFile(binary, data, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -178,6 +178,9 @@ func checkBill(t *testing.T, bill []byte, dir, binary string) {
 	own := bom.Metadata.Component
 	if own.Name != "github.com/toolgate/toolgate" || own.Version != testVersion || bom.SpecVersion != cyclonedx.SpecVersion1_6 || !strings.HasPrefix(bom.SerialNumber, "urn:uuid:") {
 		t.Errorf("the SBOM is of %s %s, in version %s, with serial number %q", own.Name, own.Version, bom.SpecVersion, bom.SerialNumber)
+	}
+	if tools := *bom.Metadata.Tools.Components; len(tools) != 1 || tools[0].Version == "" {
+		t.Errorf("the SBOM was made by %v", tools)
 	}
 	refs, licensed := map[string]string{}, 0 // of modules, by path and version
 	for _, c := range *bom.Components {

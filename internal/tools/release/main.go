@@ -90,7 +90,7 @@ func newRelease(root, version, platforms string) (release, error) {
 	if !semantic.MatchString(version) {
 		faults = append(faults, fmt.Errorf("VERSION is %q, want a semantic version without build metadata: tag the commit, or make release VERSION=v0.1.0", version))
 	}
-	for _, name := range strings.Fields(platforms) {
+	for name := range strings.FieldsSeq(platforms) {
 		system, arch, ok := strings.Cut(name, "/")
 		if !ok {
 			faults = append(faults, fmt.Errorf("PLATFORMS has %q, want a system and a processor: linux/amd64", name))

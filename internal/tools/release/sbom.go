@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -48,12 +49,25 @@ func (r release) sbom() ([]byte, error) {
 	bom.Metadata = &cyclonedx.Metadata{
 		Timestamp: r.date.Format(time.RFC3339),
 		Component: &own,
-		Tools:     &cyclonedx.ToolsChoice{Components: &[]cyclonedx.Component{{Type: cyclonedx.ComponentTypeLibrary, Name: "github.com/CycloneDX/cyclonedx-gomod"}}},
+		Tools:     &cyclonedx.ToolsChoice{Components: &[]cyclonedx.Component{generator()}},
 	}
 	all.fill(bom, len(r.platforms))
 	var out bytes.Buffer
 	err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false).Encode(bom)
 	return out.Bytes(), err
+}
+
+// generator is what finds the modules, as a component of the bill.
+func generator() cyclonedx.Component {
+	c := cyclonedx.Component{Type: cyclonedx.ComponentTypeLibrary, Name: "github.com/CycloneDX/cyclonedx-gomod"}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, dep := range info.Deps {
+			if dep.Path == c.Name {
+				c.Version = dep.Version
+			}
+		}
+	}
+	return c
 }
 
 // module is the main module.
