@@ -24,7 +24,7 @@ import (
 )
 
 func toolsCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "tools", Short: "Look at tools and try them, without any model"}, toolsListCommand(), toolsCallCommand())
+	return group(&cobra.Command{Use: "tools", Short: "Look at tools and try them, without any model"}, toolsListCommand(), toolsCallCommand(), importCommand())
 }
 
 func toolsListCommand() *cobra.Command {

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/toolgate/toolgate/internal/curl"
+)
+
+func importCommand() *cobra.Command {
+	return group(&cobra.Command{Use: "import", Short: "Write the YAML of a tool from what documentation gives"}, importCurlCommand())
+}
+
+// maxImport bounds what is read from stdin.
+const maxImport = 1 << 20
+
+// sendableName is what the name of a tool may be.
+var sendableName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
+
+func importCurlCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "curl COMMAND | -",
+		Short: "Write the YAML of an http tool from a curl command; nothing is sent",
+		Long: `Write the YAML of an http tool from a curl command, as documentation and browsers copy it; nothing is sent.
+
+Values of the query and of the body, and ids in the path, become parameters. Credentials become ${NAME}: the values of the
+command are not printed, and stderr says which variables to export. What a tool does not need is left out, and stderr says
+so; what it can't do is exit code 2. The description is left to you: gateway validate warns until it says something.`,
+		Example: `  gateway tools import curl 'curl -H "Authorization: Bearer $TOKEN" https://api.example.com/users/42?verbose=true'
+  gateway tools import curl --name find_user - < command.txt`,
+		Args: cobra.ExactArgs(1),
+	}
+	name := cmd.Flags().String("name", "", "name of the tool; made of the method and the path by default")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if *name != "" && !sendableName.MatchString(*name) {
+			return usageError{errors.New("--name: want at most 64 of a-z, A-Z, 0-9, _ and -")}
+		}
+		command := args[0]
+		if command == "-" {
+			data, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxImport))
+			if err != nil {
+				return err
+			}
+			command = string(data)
+		}
+		d, err := curl.Import(command, *name)
+		if err != nil {
+			return usageError{err}
+		}
+		if _, err := cmd.OutOrStdout().Write(d.YAML); err != nil {
+			return err
+		}
+		tellImport(cmd.ErrOrStderr(), d)
+		return nil
+	}
+	return cmd
+}
+
+// tellImport says what is left to do.
+func tellImport(out io.Writer, d curl.Definition) {
+	for _, n := range d.Notes {
+		fmt.Fprintln(out, "note:", n)
+	}
+	for _, v := range d.Variables {
+		fmt.Fprintf(out, "export %s=...   # %s\n", v.Name, v.For)
+	}
+	fmt.Fprintf(out, "todo: say under tools.%s what it does and when it is of use, then run gateway validate\n", d.Name)
+}
