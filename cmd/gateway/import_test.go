@@ -1,12 +1,19 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/config"
 	"github.com/toolgate/toolgate/internal/curl"
+	"github.com/toolgate/toolgate/internal/registry"
 )
 
 // imported are curl commands as they stand in documentation and come from browsers. want is what the YAML has; not is what
@@ -209,6 +216,68 @@ func TestImportRefusesWhatNoToolCanDo(t *testing.T) {
 	} {
 		if _, err := curl.Import(command, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Import(%q) = %v, want %q", command, err, want)
+		}
+	}
+}
+
+// A tool that is called with the command's own values sends what curl would.
+func TestImportedCurlSendsTheSame(t *testing.T) {
+	for _, tt := range []struct{ command, arguments, want string }{
+		{
+			`curl "$URL/users/42/orders?state=a%26b&limit=10&tag=x&tag=y&key=of-mine" -H 'X-Mode: {fast}'`,
+			`{"user_id":42,"state":"a&b","limit":10,"tag":["x","y"]}`,
+			`GET /users/42/orders?state=a%26b&limit=10&tag=x&tag=y&key=secret-of-the-test X-Mode={fast} Content-Type=`,
+		},
+		{
+			`curl -X PUT "$URL/a%20b" -H 'Content-Type: application/vnd.api+json' -d '{"n": 1.50, "deep": {"list": [1], "none": null, "on": true}, "password": "of-mine", "t": "q\"{x}"}'`,
+			`{"n":1.5,"list":[1],"on":true,"t":"q\"{x}"}`,
+			`PUT /a%20b X-Mode= Content-Type=application/vnd.api+json {"n":1.5,"deep":{"list":[1],"none":null,"on":true},"password":"secret-of-the-test","t":"q\"{x}"}`,
+		},
+		{
+			`curl "$URL/form" -d 'q=a b' --data-urlencode 'c=d&e' -d 'user[id]=7'`,
+			`{"q":"a b","c":"d&e","user_id":7}`,
+			`POST /form X-Mode= Content-Type=application/x-www-form-urlencoded q=a+b&c=d%26e&user[id]=7`,
+		},
+		{
+			`curl "$URL/text" -H 'Content-Type: text/plain' -d 'cost: ${PRICE} {x}'`,
+			`{}`,
+			`POST /text X-Mode= Content-Type=text/plain cost: secret-of-the-test {x}`,
+		},
+	} {
+		var got string
+		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			got = strings.TrimSpace(fmt.Sprintf("%s %s X-Mode=%s Content-Type=%s %s", r.Method, r.RequestURI, r.Header.Get("X-Mode"), r.Header.Get("Content-Type"), body))
+		}))
+		defer server.Close()
+		d, err := curl.Import(strings.Replace(tt.command, "$URL", server.URL, 1), "sent")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := check(config.Parse("gateway.yaml", t.TempDir(), []byte("upstreams: {up: {base_url: \"https://up.example.com/v1\"}}\n"+string(d.YAML)), func(string) (string, bool) {
+			return "secret-of-the-test", true
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := newGateway(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		view := g.tools.View(nil, nil)
+		p := view.Prepare("sent", json.RawMessage(chat.Quote(tt.arguments)))
+		if p.Refusal != nil {
+			t.Fatalf("%s: %s\n%s", tt.command, p.Refusal.Text, d.YAML)
+		}
+		if _, err := view.Run(t.Context(), p, registry.Scope{RunID: "r", Key: "k", Attempt: 1, Confirmed: true}); err != nil {
+			t.Error(err)
+		}
+		g.close()
+		if got != tt.want {
+			t.Errorf("%s\nsent %s\nwant %s\n%s", tt.command, got, tt.want, d.YAML)
 		}
 	}
 }
