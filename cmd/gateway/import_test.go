@@ -126,6 +126,19 @@ var imported = []struct {
 		want:    []string{"tag: {type: array, items: {type: string}", "ids[]: '{ids}'", "page_token: {type: string, description: For example abc}", "url: https://api.example.com/find?pretty", "X-Template: '{{name}}'"},
 	},
 	{
+		name:      "a host of a variable",
+		command:   `curl "http://$SERVER:8080/health"`,
+		want:      []string{"get_health:", "url: http://${SERVER}:8080/health"},
+		variables: []string{"SERVER"},
+	},
+	{
+		name:      "words in place of credentials, and a token that stands twice",
+		command:   `curl -u USERNAME:PASSWORD -H 'X-Api-Key: k3y-of-mine' -H 'X-Again: is k3y-of-mine' https://api.example.com/USERNAME -d 'password reset k3y-of-mine'`,
+		want:      []string{"/USERNAME", "X-Again: is ${EXAMPLE_API_KEY}", "body: password reset ${EXAMPLE_API_KEY}", "password: '${EXAMPLE_PASSWORD}'"},
+		not:       []string{"k3y-of-mine"},
+		variables: []string{"EXAMPLE_USER", "EXAMPLE_PASSWORD", "EXAMPLE_API_KEY"},
+	},
+	{
 		name:      "credentials in the address",
 		command:   `curl https://ann:pw-of-ann@intern.example.com:8443/`,
 		want:      []string{"get_intern_example:", "url: https://intern.example.com:8443/", "username: '${INTERN_EXAMPLE_USER}'"},

@@ -46,8 +46,19 @@ type builder struct {
 	headers     *yaml.Node
 	contentType string
 	variables   []Variable
-	secrets     []string // values of the command that must not show
+	secrets     []hidden
 }
+
+// hidden is a value of the command that must not show, and the reference in its place.
+type hidden struct{ value, ref string }
+
+// telling says whether the value is looked for elsewhere in the command too. PASSWORD or api_key, which documentation puts
+// in place of one, would be found everywhere.
+func (h hidden) telling() bool {
+	return len(h.value) >= 6 && !plainWord.MatchString(h.value)
+}
+
+var plainWord = regexp.MustCompile(`^(?:[A-Z_-]{1,20}|[a-z_-]{1,20})$`)
 
 // param is a parameter of the tool, with its sample.
 type param struct {
@@ -101,15 +112,21 @@ func (b *builder) definition(name string) (Definition, error) {
 	if err != nil {
 		return Definition{}, err
 	}
+	for _, h := range b.secrets {
+		if h.telling() && strings.Contains(anyVariable.ReplaceAllString(string(out), ""), h.value) {
+			return Definition{}, fmt.Errorf("the value of %s stands in the command once more, where it would be printed: put another one in its place", h.ref)
+		}
+	}
 	return Definition{Name: name, YAML: out, Variables: b.variables, Notes: b.notes}, nil
 }
 
 // split takes the URL apart. Its user becomes that of -u.
 func (b *builder) split() (base, path, query string, err error) {
 	scheme, rest, ok := strings.Cut(b.url, "://")
-	if !ok || strings.EqualFold(scheme, "http") && strings.HasPrefix(rest, "${") && !strings.Contains(rest[:strings.Index(rest, "}")+1], "HOST") {
-		scheme, rest = "", strings.TrimPrefix(b.url, "http://") // ${BASE_URL}/path: the scheme is in the variable
-	} else if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
+	switch scheme = strings.ToLower(scheme); {
+	case strings.HasPrefix(b.url, "${"):
+		scheme, rest = "", b.url
+	case !ok || scheme != "http" && scheme != "https":
 		return "", "", "", errors.New("the URL can't be carried over: want http:// or https://")
 	}
 	rest, fragment, _ := strings.Cut(rest, "#")
@@ -154,7 +171,6 @@ func (b *builder) secret(suffix, value, what string) string {
 	if m := shellVariable.FindStringSubmatch(value); m != nil {
 		return b.variable(m[1]+m[2], what)
 	}
-	b.secrets = append(b.secrets, value)
 	name := b.prefix + "_" + variableName(suffix)
 	taken := func(name string) bool {
 		return slices.ContainsFunc(b.variables, func(v Variable) bool { return v.Name == name })
@@ -162,7 +178,9 @@ func (b *builder) secret(suffix, value, what string) string {
 	for i, first := 2, name; taken(name); i++ {
 		name = fmt.Sprintf("%s_%d", first, i)
 	}
-	return b.variable(name, what)
+	ref := b.variable(name, what)
+	b.secrets = append(b.secrets, hidden{value, ref})
+	return ref
 }
 
 var inBraces = regexp.MustCompile(`\{([\pL_$][\pL\pN_$.-]*)\}`)
@@ -170,6 +188,11 @@ var inBraces = regexp.MustCompile(`\{([\pL_$][\pL\pN_$.-]*)\}`)
 // fixed is a text of the command where the file has placeholders: braces and ${ mean nothing, but for variables of the
 // shell, which are the environment's.
 func (b *builder) fixed(s string) string {
+	for _, h := range b.secrets {
+		if h.telling() {
+			s = strings.ReplaceAll(s, h.value, h.ref)
+		}
+	}
 	var out strings.Builder
 	escape := func(s string) string {
 		return strings.ReplaceAll(inBraces.ReplaceAllString(s, "{{$1}}"), "${", "$${")

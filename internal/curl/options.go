@@ -239,8 +239,8 @@ func (r *request) setURL(text string) error {
 	if r.url != "" {
 		return errors.New("the command has two URLs: a tool is one request; import each by itself")
 	}
-	if !strings.Contains(text, "://") {
-		text = "http://" + text // as curl does
+	if !strings.Contains(text, "://") && !strings.HasPrefix(text, "${") {
+		text = "http://" + text // as curl does; a variable has a scheme of its own: $BASE_URL/path
 	}
 	r.url = text
 	return nil

@@ -80,7 +80,7 @@ func (b *builder) parameters() *yaml.Node {
 		lower := strings.ToLower(p.sample)
 		hidden := p.sample == "" || utf8.RuneCountInString(p.sample) > maxSample || strings.ContainsAny(p.sample, "\n\r") ||
 			strings.Contains(p.sample, "${") || strings.Contains(lower, strings.ToLower(b.host)) || secretText(p.sample) ||
-			slices.ContainsFunc(b.secrets, func(s string) bool { return s != "" && strings.Contains(p.sample, s) })
+			slices.ContainsFunc(b.secrets, func(h hidden) bool { return h.value != "" && strings.Contains(p.sample, h.value) })
 		if !hidden {
 			p.schema.Content = append(p.schema.Content, text("description"), text("For example "+p.sample))
 		}
