@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
-	"github.com/toolgate/toolgate/internal/curl"
+	"github.com/toolgate/toolgate/internal/adopt"
 )
 
 func importCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "import", Short: "Write the YAML of a tool from what documentation gives"}, importCurlCommand())
+	return group(&cobra.Command{Use: "import", Short: "Write the YAML of tools from what documentation gives"}, importCurlCommand(), importMCPCommand())
 }
 
 // maxImport bounds what is read from stdin.
@@ -47,7 +48,7 @@ so; what it can't do is exit code 2. The description is left to you: gateway val
 			}
 			command = string(data)
 		}
-		d, err := curl.Import(command, *name)
+		d, err := adopt.Curl(command, *name)
 		if err != nil {
 			return usageError{err}
 		}
@@ -61,12 +62,48 @@ so; what it can't do is exit code 2. The description is left to you: gateway val
 }
 
 // tellImport says what is left to do.
-func tellImport(out io.Writer, d curl.Definition) {
-	for _, n := range d.Notes {
+func tellImport(out io.Writer, d adopt.Definition) {
+	tellLeft(out, d.Notes, d.Variables)
+	fmt.Fprintf(out, "todo: say under tools.%s what it does and when it is of use, then run gateway validate\n", d.Name)
+}
+
+// tellLeft says what was left out, and which variables to export.
+func tellLeft(out io.Writer, notes []string, variables []adopt.Variable) {
+	for _, n := range notes {
 		fmt.Fprintln(out, "note:", n)
 	}
-	for _, v := range d.Variables {
+	for _, v := range variables {
 		fmt.Fprintf(out, "export %s=...   # %s\n", v.Name, v.For)
 	}
-	fmt.Fprintf(out, "todo: say under tools.%s what it does and when it is of use, then run gateway validate\n", d.Name)
+}
+
+func importMCPCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "mcp FILE | -",
+		Short: "Write the YAML of mcp_servers from the JSON of other programs; nothing is started",
+		Long: `Write the YAML of mcp_servers from the JSON that a server's README gives for other programs ("mcpServers"); nothing is
+started. Secrets under env and headers become ${NAME}, and stderr says which variables to export.`,
+		Example: "  gateway tools import mcp claude_desktop_config.json\n  gateway tools import mcp - < block.json",
+		Args:    cobra.ExactArgs(1),
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		read := os.ReadFile
+		if args[0] == "-" {
+			read = func(string) ([]byte, error) { return io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxImport)) }
+		}
+		data, err := read(args[0])
+		if err != nil {
+			return usageError{err}
+		}
+		s, err := adopt.MCP(string(data))
+		if err != nil {
+			return usageError{err}
+		}
+		if _, err := cmd.OutOrStdout().Write(s.YAML); err != nil {
+			return err
+		}
+		tellLeft(cmd.ErrOrStderr(), s.Notes, s.Variables)
+		return nil
+	}
+	return cmd
 }

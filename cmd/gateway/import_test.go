@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/toolgate/toolgate/internal/adopt"
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/config"
-	"github.com/toolgate/toolgate/internal/curl"
 	"github.com/toolgate/toolgate/internal/registry"
 )
 
@@ -150,7 +150,7 @@ var imported = []struct {
 func TestImportedCurlIsTaken(t *testing.T) {
 	for _, tt := range imported {
 		t.Run(tt.name, func(t *testing.T) {
-			d, err := curl.Import(tt.command, "")
+			d, err := adopt.Curl(tt.command, "")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -227,7 +227,7 @@ func TestImportRefusesWhatNoToolCanDo(t *testing.T) {
 		`curl ftp://example.com/x`:                                     "want http:// or https://",
 		`curl https://api.example.com -H`:                              "-H wants a value",
 	} {
-		if _, err := curl.Import(command, ""); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := adopt.Curl(command, ""); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Import(%q) = %v, want %q", command, err, want)
 		}
 	}
@@ -266,7 +266,7 @@ func TestImportedCurlSendsTheSame(t *testing.T) {
 			got = strings.TrimSpace(fmt.Sprintf("%s %s X-Mode=%s Content-Type=%s %s", r.Method, r.RequestURI, r.Header.Get("X-Mode"), r.Header.Get("Content-Type"), body))
 		}))
 		defer server.Close()
-		d, err := curl.Import(strings.Replace(tt.command, "$URL", server.URL, 1), "sent")
+		d, err := adopt.Curl(strings.Replace(tt.command, "$URL", server.URL, 1), "sent")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -291,6 +291,77 @@ func TestImportedCurlSendsTheSame(t *testing.T) {
 		g.close()
 		if got != tt.want {
 			t.Errorf("%s\nsent %s\nwant %s\n%s", tt.command, got, tt.want, d.YAML)
+		}
+	}
+}
+
+func TestImportedServersAreTaken(t *testing.T) {
+	for _, tt := range []struct {
+		name, data string
+		want, not  []string
+		variables  []string
+		notes      string
+	}{
+		{
+			"a program with a token in its environment",
+			`{"mcpServers": {"github": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-github"], "env": {"GITHUB_PERSONAL_ACCESS_TOKEN": "ghp-of-mine", "LOG_LEVEL": "info", "PORT": 1}, "disabled": false}}}`,
+			[]string{"github:\n    command: npx", `args: [-y, '@modelcontextprotocol/server-github']`, "GITHUB_PERSONAL_ACCESS_TOKEN: ${GITHUB_PERSONAL_ACCESS_TOKEN}", "LOG_LEVEL: info"},
+			[]string{"ghp-of-mine", "disabled"},
+			[]string{"GITHUB_PERSONAL_ACCESS_TOKEN"},
+			"github.disabled is left out",
+		},
+		{
+			"a server at an address, as editors have it",
+			`{"servers": {"My Tickets": {"type": "http", "url": "https://tickets.example.com/mcp", "headers": {"Authorization": "Bearer of-mine", "X-Team": "blue"}}}}`,
+			[]string{"My_Tickets:", "url: https://tickets.example.com/mcp", "Authorization: Bearer ${MY_TICKETS_TOKEN}", "X-Team: blue"},
+			[]string{"of-mine"},
+			[]string{"MY_TICKETS_TOKEN"},
+			"",
+		},
+		{
+			"the inner mapping alone, with a key in its address",
+			`{"maps": {"serverUrl": "https://maps.example.com/mcp?api_key=of-mine"}}`,
+			[]string{"url: ${MAPS_URL}"},
+			[]string{"of-mine"},
+			[]string{"MAPS_URL"},
+			"",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := adopt.MCP(tt.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(string(s.YAML), want) {
+					t.Errorf("the YAML lacks %q:\n%s", want, s.YAML)
+				}
+			}
+			for _, not := range tt.not {
+				if strings.Contains(string(s.YAML), not) {
+					t.Errorf("the YAML has %q:\n%s", not, s.YAML)
+				}
+			}
+			var names []string
+			for _, v := range s.Variables {
+				names = append(names, v.Name)
+			}
+			if !slices.Equal(names, tt.variables) {
+				t.Errorf("variables = %q, want %q", names, tt.variables)
+			}
+			if notes := strings.Join(s.Notes, "\n"); !strings.Contains(notes, tt.notes) {
+				t.Errorf("notes = %q, want %q", notes, tt.notes)
+			}
+			taken(t, string(s.YAML), names)
+		})
+	}
+	for data, want := range map[string]string{
+		`{"mcpServers": {"a": {"command": "x", "args": ["--api-key", "of-mine"]}}}`: "the args hold a secret",
+		`{"mcpServers": {}}`: "want a JSON object",
+		`[`:                  "reading the JSON",
+	} {
+		if _, err := adopt.MCP(data); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "of-mine") {
+			t.Errorf("MCP(%s) = %v, want %q", data, err, want)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package curl
+package adopt
 
 import (
 	"net/netip"

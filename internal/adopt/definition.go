@@ -1,4 +1,4 @@
-package curl
+package adopt
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ type Definition struct {
 	Notes     []string // what was left out, and what to do about it
 }
 
-// Import makes the definition of a tool of a curl command. An empty name is made of the method and the path. What a tool
+// Curl makes the definition of a tool of a curl command. An empty name is made of the method and the path. What a tool
 // can't do is an error that names the option.
-func Import(text, name string) (Definition, error) {
+func Curl(text, name string) (Definition, error) {
 	c, err := readCommand(text)
 	if err != nil {
 		return Definition{}, err

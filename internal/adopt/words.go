@@ -1,6 +1,6 @@
-// Package curl makes a tool's definition of a curl command, as API documentation and browsers write it. It reads text and
-// gives text: nothing is run and nothing is asked.
-package curl
+// Package adopt makes the YAML of a configuration from what documentation gives: a tool of a curl command, MCP servers of
+// the JSON of other programs. It reads text and gives text: nothing is run and nothing is asked.
+package adopt
 
 import (
 	"errors"
