@@ -369,7 +369,7 @@ func (c *completion) send(result *loop.Result, reply []byte) error {
 	h.Set(trace.Header, c.record.Dictionary())
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(reply)))
-	c.patience(c.w).begin()
+	newPatience(c.w).begin()
 	_, err := c.w.Write(reply)
 	return gone(err)
 }
@@ -414,7 +414,7 @@ func (c *completion) pass() error {
 	if c.req.Stream {
 		began = func() { c.metrics.firstToken.Observe(time.Since(c.record.Start).Seconds()) }
 	}
-	if err := c.copyBody(c.w, resp, began); err != nil {
+	if err := copyBody(c.w, resp, began); err != nil {
 		c.record.Stop = string(loop.UpstreamError)
 		if c.r.Context().Err() != nil {
 			c.record.Stop = string(loop.Canceled)

@@ -189,7 +189,7 @@ func (c *completion) replay(k *kept) error {
 	if !strings.HasPrefix(k.Header["Content-Type"], "text/event-stream") {
 		h.Set("Content-Length", strconv.Itoa(len(k.body)))
 	}
-	patience := c.patience(c.w)
+	patience := newPatience(c.w)
 	patience.begin()
 	c.w.WriteHeader(k.Status)
 	_, err := c.w.Write(k.body)

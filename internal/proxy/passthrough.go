@@ -91,7 +91,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, routes *upstrea
 	defer s.metered(r, resp, asked, price)()
 	copyReply(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
-	if err := s.copyBody(w, resp, nil); err != nil {
+	if err := copyBody(w, resp, nil); err != nil {
 		problem(&upstream.Error{Kind: upstream.Broken, Began: true, Err: err}).log(r.Context(), s.log, info(r))
 		// An orderly end would hide that something is missing: the client's connection breaks off like the provider's did.
 		panic(http.ErrAbortHandler)
@@ -117,8 +117,8 @@ var copyBuffers = sync.Pool{New: func() any { return new([copyBuffer]byte) }}
 
 // copyBody passes a body on. A stream is flushed as often as bytes come, so that none of them wait for more. began, if it
 // is not nil, is told of the first.
-func (s *Server) copyBody(w http.ResponseWriter, resp *http.Response, began func()) error {
-	patience := s.patience(w)
+func copyBody(w http.ResponseWriter, resp *http.Response, began func()) error {
+	patience := newPatience(w)
 	flush := resp.ContentLength < 0
 	buf := copyBuffers.Get().(*[copyBuffer]byte)
 	defer copyBuffers.Put(buf)

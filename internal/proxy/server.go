@@ -80,15 +80,15 @@ type Server struct {
 	guard   *guard.Guard
 	down    atomic.Bool // shutting down
 
-	bodyTimeout, bodyIdle, writeTimeout time.Duration
-	connections                         int // at once, where the site does not say
+	bodyTimeout, bodyIdle time.Duration
+	connections           int // at once, where the site does not say
 }
 
 // New makes a server of a site.
 func New(site *Site, o Options) *Server {
 	s := &Server{
 		log: o.Logger, metrics: o.Metrics, opts: o, replies: &replies{store: o.Replies}, guard: guard.New(),
-		bodyTimeout: bodyTimeout, bodyIdle: bodyIdle, writeTimeout: writeTimeout,
+		bodyTimeout: bodyTimeout, bodyIdle: bodyIdle,
 		connections: defaultConnections(openFiles()),
 	}
 	if s.opts.Limits == nil {

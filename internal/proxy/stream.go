@@ -72,7 +72,7 @@ const maxHeld = 4 << 20
 func newWire(c *completion) *wire {
 	w := &wire{
 		c:         c,
-		patience:  c.patience(c.w),
+		patience:  newPatience(c.w),
 		keepAlive: time.Duration(c.info.site.Streaming.KeepAlive),
 		envelope:  c.envelope(),
 	}
