@@ -55,42 +55,10 @@ func Messages(list json.RawMessage) []ClientMessage {
 
 // message reads the object that begins at the scanner's place.
 func (s *scanner) message(m *ClientMessage) error {
-	s.i++ // {
-	for {
-		s.blanks()
-		if s.i < len(s.b) && s.b[s.i] == '}' {
-			s.i++
-			return nil
-		}
-		key := s.i
-		if s.i == len(s.b) || s.b[s.i] != '"' {
-			return s.fault("want a key in double quotes")
-		}
-		if err := s.text(); err != nil {
-			return err
-		}
-		name := s.b[key+1 : s.i-1]
-		s.blanks()
-		if s.i == len(s.b) || s.b[s.i] != ':' {
-			return s.fault("want a colon")
-		}
-		s.i++
-		s.blanks()
-		start := s.i
-		if err := s.value(); err != nil {
-			return err
-		}
-		m.take(name, s.b[start:s.i])
-		s.blanks()
-		switch {
-		case s.i == len(s.b):
-			return s.fault("unexpected end, want a comma or }")
-		case s.b[s.i] == ',':
-			s.i++
-		case s.b[s.i] != '}':
-			return s.fault("want a comma or }")
-		}
-	}
+	return s.each(func(key, value Span) error {
+		m.take(s.b[key.Start+1:key.End-1], value.of(s.b))
+		return nil
+	})
 }
 
 // take takes in a member. Of two with the same name the first one counts.

@@ -76,63 +76,78 @@ func (s *scanner) blanks() {
 
 // object reads the object that begins at the scanner's place.
 func (s *scanner) object() ([]Member, error) {
-	s.i++ // {
 	members := make([]Member, 0, 8)
+	err := s.each(func(key, value Span) error {
+		name, err := unquote(key.of(s.b))
+		if err != nil {
+			return &SyntaxError{Offset: key.Start, Text: "bad key"}
+		}
+		members = append(members, Member{Name: name, Key: key.Start, Value: value})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return members, nil
+}
+
+// each hands on the key, with its quotes, and the value of each member of the object that begins at the scanner's place.
+func (s *scanner) each(f func(key, value Span) error) error {
+	s.i++ // {
 	s.blanks()
 	if s.i < len(s.b) && s.b[s.i] == '}' {
 		s.i++
-		return members, nil
+		return nil
 	}
-	for {
+	for n := 1; ; n++ {
 		s.blanks()
-		m, err := s.member()
+		key, value, err := s.member()
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if members = append(members, m); len(members) > maxMembers {
-			return nil, s.fault("too many members in one object")
+		if err := f(key, value); err != nil {
+			return err
+		}
+		if n > maxMembers {
+			return s.fault("too many members in one object")
 		}
 		s.blanks()
 		if s.i == len(s.b) {
-			return nil, s.fault("unexpected end, want a comma or }")
+			return s.fault("unexpected end, want a comma or }")
 		}
 		switch s.b[s.i] {
 		case ',':
 			s.i++
 		case '}':
 			s.i++
-			return members, nil
+			return nil
 		default:
-			return nil, s.fault("want a comma or }")
+			return s.fault("want a comma or }")
 		}
 	}
 }
 
-func (s *scanner) member() (Member, error) {
-	m := Member{Key: s.i}
+func (s *scanner) member() (key, value Span, err error) {
+	key.Start = s.i
 	if s.i == len(s.b) || s.b[s.i] != '"' {
-		return m, s.fault("want a key in double quotes")
+		return key, value, s.fault("want a key in double quotes")
 	}
 	if err := s.text(); err != nil {
-		return m, err
+		return key, value, err
 	}
-	name, err := unquote(s.b[m.Key:s.i])
-	if err != nil {
-		return m, &SyntaxError{Offset: m.Key, Text: "bad key"}
-	}
-	m.Name = name
+	key.End = s.i
 	s.blanks()
 	if s.i == len(s.b) || s.b[s.i] != ':' {
-		return m, s.fault("want a colon")
+		return key, value, s.fault("want a colon")
 	}
 	s.i++
 	s.blanks()
-	m.Value.Start = s.i
+	value.Start = s.i
 	if err := s.value(); err != nil {
-		return m, err
+		return key, value, err
 	}
-	m.Value.End = s.i
-	return m, nil
+	value.End = s.i
+	return key, value, nil
 }
 
 // value steps over one value.
