@@ -11,14 +11,20 @@ import (
 // MaxHeader bounds the header of a reply, in bytes.
 const MaxHeader = 256 << 10
 
-// NewTransport is a connection pool. Its dialer and TLS are not for changing; the limits of connections and the timeouts
-// are.
-func NewTransport(d Dialer, t *TLS) *http.Transport {
+// Transport is a connection pool. Its dialer and TLS are not for changing; the limits of connections and the timeouts
+// are, before its first request.
+type Transport struct {
+	*http.Transport
+	direct *direct
+}
+
+// NewTransport is a pool whose connections d makes.
+func NewTransport(d Dialer, t *TLS) *Transport {
 	timeout := d.Timeout
 	if timeout == 0 {
 		timeout = 10 * time.Second
 	}
-	return &http.Transport{
+	pool := &Transport{Transport: &http.Transport{
 		DialContext:            d.DialContext,
 		TLSClientConfig:        t.client(),
 		TLSHandshakeTimeout:    timeout,
@@ -28,22 +34,31 @@ func NewTransport(d Dialer, t *TLS) *http.Transport {
 		MaxIdleConnsPerHost:    1024,
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: MaxHeader,
-	}
+	}}
+	pool.direct = newDirect(pool.Transport)
+	pool.RegisterProtocol("http", pool.direct) // http.Transport looks at a request's header first
+	return pool
+}
+
+// CloseIdleConnections drops the kept connections.
+func (t *Transport) CloseIdleConnections() {
+	t.Transport.CloseIdleConnections()
+	t.direct.CloseIdleConnections()
 }
 
 // Pools are the connection pools that tools share: one for all without TLS settings, one for each settings that some
 // have. It is for many goroutines.
 type Pools struct {
-	*http.Transport
+	*Transport
 	dialer Dialer
 
 	mu     sync.Mutex
-	others map[string]weak.Pointer[http.Transport] // by TLS.Key; gone with the last tool that has it
+	others map[string]weak.Pointer[Transport] // by TLS.Key; gone with the last tool that has it
 }
 
 // NewPools makes pools whose connections d makes.
 func NewPools(d Dialer) *Pools {
-	return &Pools{Transport: NewTransport(d, nil), dialer: d, others: map[string]weak.Pointer[http.Transport]{}}
+	return &Pools{Transport: NewTransport(d, nil), dialer: d, others: map[string]weak.Pointer[Transport]{}}
 }
 
 // For is the pool of some settings; equal settings have the same.

@@ -38,7 +38,7 @@ type Client struct {
 	key       string
 	forward   bool
 	headers   http.Header
-	transport *http.Transport
+	transport *outbound.Transport
 	idle      time.Duration
 	policy    retry.Policy
 	budget    *retryBudget

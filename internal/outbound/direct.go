@@ -1,0 +1,426 @@
+package outbound
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// direct makes requests of plain HTTP/1.1 in the goroutine of who asks. http.Transport has two further ones for each
+// connection, which every request wakes in turn; between a gateway and a model server or a tool beside it, that costs more
+// than all else it does for a request. Messages are written and read by net/http all the same.
+//
+// What it can't do as http.Transport does is left to that: HTTPS, a limit of connections a host, large bodies and ones of
+// a length that nobody knows, and systems where nothing tells whether a kept connection was closed.
+type direct struct {
+	of *http.Transport // whose settings hold
+
+	mu    sync.Mutex
+	idle  map[string][]*directConn // by address; the newest last
+	all   int                      // of idle
+	sweep *time.Timer              // runs while there are idle ones
+}
+
+const (
+	// directBody is how large a body may be, in bytes.
+	directBody = 1 << 20
+	// unwatchedBody is how large a body may be, in bytes, to be written without a look for an early reply: so much goes
+	// into the buffers between a server and us even where it reads nothing.
+	unwatchedBody = 32 << 10
+	// earlyLook is how often a reply is looked for while a larger body is written.
+	earlyLook = 250 * time.Millisecond
+	// earlyReply is how long a reply is waited for after the request could not be written to its end.
+	earlyReply = 50 * time.Millisecond
+	// maxInterim bounds the replies before the reply, such as 103 Early Hints.
+	maxInterim = 5
+)
+
+func newDirect(of *http.Transport) *direct { return &direct{of: of, idle: map[string][]*directConn{}} }
+
+// directConn is a connection, which one request has at a time.
+type directConn struct {
+	net.Conn
+	raw     syscall.RawConn // of Conn
+	address string
+	in      *bufio.Reader // of the connection by Read
+	left    int64         // bytes that Read may still give, while a header is read; negative: no limit
+	since   time.Time     // when it became idle
+	used    bool          // it has had a reply
+}
+
+var errNoSocket = errors.New("outbound: the dialer gives no socket")
+
+var errHeaderTooLarge = errors.New("outbound: server response headers exceeded the limit")
+
+// Read reads from the connection.
+func (c *directConn) Read(p []byte) (int, error) {
+	if c.left == 0 {
+		return 0, errHeaderTooLarge
+	}
+	if c.left > 0 && int64(len(p)) > c.left {
+		p = p[:c.left]
+	}
+	n, err := c.Conn.Read(p)
+	if c.left > 0 {
+		c.left -= int64(n)
+	}
+	return n, err
+}
+
+// takes says whether a request is one for direct.
+func (d *direct) takes(r *http.Request) bool {
+	noBody := r.Body == nil || r.Body == http.NoBody
+	return canPeek && r.URL.Scheme == "http" && d.of.MaxConnsPerHost == 0 && (noBody || r.ContentLength > 0 && r.ContentLength <= directBody) &&
+		r.Header["Expect"] == nil && r.Header["Upgrade"] == nil && !r.Close && len(r.TransferEncoding) == 0 && r.Trailer == nil && r.Method != http.MethodConnect
+}
+
+// RoundTrip makes a request, or leaves it to http.Transport.
+func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !d.takes(r) {
+		return nil, http.ErrSkipAltProtocol
+	}
+	for again := false; ; again = true {
+		c, err := d.connect(r.Context(), r.URL, again)
+		if err != nil {
+			closeBody(r)
+			return nil, err
+		}
+		resp, err := d.ask(c, r)
+		if err == nil {
+			return resp, nil
+		}
+		_ = c.Close()
+		if cause := context.Cause(r.Context()); cause != nil {
+			return nil, cause
+		}
+		// A server may close a connection that is kept just as it is used again.
+		if again || !errors.Is(err, errNoReply) || !c.used || !replayable(r) {
+			return nil, err
+		}
+		if r.Body != nil && r.Body != http.NoBody {
+			body, bodyErr := r.GetBody()
+			if bodyErr != nil {
+				return nil, err
+			}
+			next := *r
+			next.Body = body
+			r = &next
+		}
+	}
+}
+
+// errNoReply is a connection that ended before the first byte of a reply.
+var errNoReply = errors.New("outbound: the connection was closed before the reply")
+
+// replayable says whether a request may be made twice, by the rule of http.Transport.
+func replayable(r *http.Request) bool {
+	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+		return false
+	}
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
+}
+
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		_ = r.Body.Close()
+	}
+}
+
+// connect takes a kept connection, or makes one: where fresh is, always.
+func (d *direct) connect(ctx context.Context, to *url.URL, fresh bool) (*directConn, error) {
+	port := to.Port()
+	if port == "" {
+		port = "80"
+	}
+	address := net.JoinHostPort(to.Hostname(), port)
+	for !fresh {
+		c := d.take(address)
+		if c == nil {
+			break
+		}
+		if quiet(c.raw) {
+			return c, nil
+		}
+		_ = c.Close()
+	}
+	made, err := d.of.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	c := &directConn{Conn: made, address: address, left: -1}
+	if sc, ok := made.(syscall.Conn); ok {
+		c.raw, err = sc.SyscallConn()
+	} else {
+		err = errNoSocket
+	}
+	if err != nil {
+		_ = made.Close()
+		return nil, err
+	}
+	c.in = bufio.NewReaderSize(c, 4<<10)
+	return c, nil
+}
+
+var directWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 8<<10) }}
+
+// ask makes a request on a connection.
+func (d *direct) ask(c *directConn, r *http.Request) (*http.Response, error) {
+	ctx := r.Context()
+	stop := context.AfterFunc(ctx, c.interrupt)
+	limit := d.of.ResponseHeaderTimeout
+	if limit > 0 {
+		_ = c.SetDeadline(time.Now().Add(limit)) // of a connection that is closed, writing tells
+	}
+	resp, err := d.exchange(c, r)
+	if err == nil && limit > 0 {
+		_ = c.SetDeadline(time.Time{})
+		if ctx.Err() != nil { // it may have taken away the deadline of an interruption
+			err = context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	body := &directReply{ReadCloser: resp.Body, d: d, c: c, stop: stop, ctx: ctx, keep: !resp.Close}
+	c.used = true
+	if resp.StatusCode == http.StatusSwitchingProtocols { // nobody asked for it
+		body.keep, resp.Body = false, http.NoBody
+	}
+	if resp.Body == http.NoBody {
+		body.end(true)
+		return resp, nil
+	}
+	resp.Body = body
+	return resp, nil
+}
+
+// exchange writes the request and reads the reply's header.
+func (d *direct) exchange(c *directConn, r *http.Request) (*http.Response, error) {
+	var watch *earlyWatch
+	if r.ContentLength > unwatchedBody {
+		watch = watchForEarly(c)
+	}
+	out := directWriters.Get().(*bufio.Writer)
+	out.Reset(c.Conn)
+	err := r.Write(out)
+	if err == nil {
+		err = out.Flush()
+	}
+	out.Reset(nil)
+	directWriters.Put(out)
+	early := watch != nil && watch.stop()
+	if err == nil {
+		resp, err := d.readReply(c, r)
+		if err == nil && early { // just after the end
+			resp.Close = true
+		}
+		return resp, err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) && !early {
+		return nil, err
+	}
+	// A server that refuses a request may answer, and close, before it has read it.
+	_ = c.SetReadDeadline(time.Now().Add(earlyReply))
+	resp, readErr := d.readReply(c, r)
+	if readErr != nil {
+		return nil, err
+	}
+	resp.Close = true
+	return resp, nil
+}
+
+// earlyWatch stops the writing of a request once the server has answered it: one that does so without reading on, and
+// keeps the connection, would never let it end.
+type earlyWatch struct {
+	c     *directConn
+	timer *time.Timer
+
+	mu    sync.Mutex
+	ended bool
+	early bool
+}
+
+func watchForEarly(c *directConn) *earlyWatch {
+	w := &earlyWatch{c: c}
+	w.mu.Lock() // the first look needs the timer
+	defer w.mu.Unlock()
+	w.timer = time.AfterFunc(earlyLook, w.look)
+	return w
+}
+
+func (w *earlyWatch) look() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.ended:
+	case quiet(w.c.raw):
+		w.timer.Reset(earlyLook)
+	default:
+		w.early = true
+		_ = w.c.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// stop ends the watch, and says whether it has stopped the writing.
+func (w *earlyWatch) stop() bool {
+	w.timer.Stop()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+	return w.early
+}
+
+// readReply reads the header of the reply.
+func (d *direct) readReply(c *directConn, r *http.Request) (*http.Response, error) {
+	c.left = d.of.MaxResponseHeaderBytes
+	defer func() { c.left = -1 }()
+	if _, err := c.in.Peek(1); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %w", errNoReply, err)
+	}
+	for range maxInterim + 1 {
+		resp, err := http.ReadResponse(c.in, r)
+		if err != nil || resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, err
+		}
+	}
+	return nil, errors.New("outbound: too many interim replies")
+}
+
+// interrupt ends whatever the connection is waited for.
+func (c *directConn) interrupt() { _ = c.SetDeadline(time.Unix(1, 0)) }
+
+// directReply is a reply's body.
+type directReply struct {
+	io.ReadCloser
+	d     *direct
+	c     *directConn
+	stop  func() bool // no interruption from now on; false where there was one
+	ctx   context.Context
+	keep  bool
+	ended atomic.Bool
+}
+
+// Read reads the body. With its end the connection is kept.
+func (b *directReply) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		b.end(true)
+	default:
+		if cause := context.Cause(b.ctx); cause != nil {
+			err = cause
+		}
+		b.end(false)
+	}
+	return n, err
+}
+
+// Close ends the connection of a body that was not read to its end.
+func (b *directReply) Close() error {
+	b.end(false)
+	return nil
+}
+
+func (b *directReply) end(whole bool) {
+	if !b.ended.CompareAndSwap(false, true) {
+		return
+	}
+	if b.stop() && whole && b.keep && b.c.in.Buffered() == 0 {
+		b.d.put(b.c)
+		return
+	}
+	_ = b.c.Close()
+}
+
+// take is the kept connection that was used last, nil without one.
+func (d *direct) take(address string) *directConn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	kept := d.idle[address]
+	if len(kept) == 0 {
+		return nil
+	}
+	c := kept[len(kept)-1]
+	kept[len(kept)-1] = nil
+	d.idle[address] = kept[:len(kept)-1]
+	d.all--
+	return c
+}
+
+// put keeps a connection.
+func (d *direct) put(c *directConn) {
+	c.since = time.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of.DisableKeepAlives || d.all >= d.of.MaxIdleConns || len(d.idle[c.address]) >= d.of.MaxIdleConnsPerHost {
+		_ = c.Close()
+		return
+	}
+	d.idle[c.address] = append(d.idle[c.address], c)
+	if d.all++; d.sweep == nil {
+		d.sweep = time.AfterFunc(d.of.IdleConnTimeout, d.closeOld)
+	}
+}
+
+// closeOld closes what has been idle for too long, and looks again when the next one may be.
+func (d *direct) closeOld() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep = nil
+	oldest := time.Now()
+	for address, kept := range d.idle {
+		old := 0
+		for old < len(kept) && time.Since(kept[old].since) >= d.of.IdleConnTimeout {
+			_ = kept[old].Close()
+			old++
+		}
+		d.all -= old
+		if old == len(kept) {
+			delete(d.idle, address)
+			continue
+		}
+		d.idle[address] = append([]*directConn(nil), kept[old:]...)
+		if since := kept[old].since; since.Before(oldest) {
+			oldest = since
+		}
+	}
+	if d.all > 0 {
+		d.sweep = time.AfterFunc(max(d.of.IdleConnTimeout-time.Since(oldest), time.Second), d.closeOld)
+	}
+}
+
+// CloseIdleConnections closes what is kept.
+func (d *direct) CloseIdleConnections() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for address, kept := range d.idle {
+		for _, c := range kept {
+			_ = c.Close()
+		}
+		delete(d.idle, address)
+	}
+	d.all = 0
+	if d.sweep != nil {
+		d.sweep.Stop()
+		d.sweep = nil
+	}
+}

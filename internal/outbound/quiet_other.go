@@ -1,0 +1,10 @@
+//go:build !unix
+
+package outbound
+
+import "syscall"
+
+// canPeek says whether quiet can tell.
+const canPeek = false
+
+func quiet(syscall.RawConn) bool { return true }
