@@ -175,7 +175,9 @@ func (d *direct) connect(ctx context.Context, to *url.URL, fresh bool) (*directC
 	return c, nil
 }
 
-var directWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 8<<10) }}
+// directWriters are for a request each, while it is written. What goes into one is written, and arrives, in one piece: a
+// request that came in two would wake its server twice.
+var directWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 32<<10) }}
 
 // ask makes a request on a connection.
 func (d *direct) ask(c *directConn, r *http.Request) (*http.Response, error) {
