@@ -37,16 +37,6 @@ type Chunk struct {
 	textAt, paddingAt Span      // in Raw
 }
 
-// Keep is the chunk for longer than the next call of its ChunkReader.
-func (c *Chunk) Keep() *Chunk {
-	if c.like == nil {
-		return c
-	}
-	kept := *c
-	kept.Raw = slices.Clone(c.Raw)
-	return &kept
-}
-
 // ReadChunk reads the data of one event. It returns nil without an error for data that says nothing: empty or null,
 // which some providers send to keep the connection alive. Its errors are *Fault and *ErrorReply.
 func ReadChunk(data []byte) (*Chunk, error) {

@@ -250,6 +250,39 @@ func (l *likeness) chunkOf(event []byte, c *Chunk) *Chunk {
 	return c
 }
 
+// Kept is a chunk that is kept for longer than the next call of its ChunkReader. It is small: of an event that is like an
+// earlier one, it has what differs.
+type Kept struct {
+	whole   *Chunk // nil for one that is like another
+	like    *likeness
+	differs []byte // its text and its padding, as they are written
+	text    int    // bytes of the text
+}
+
+// Keep keeps a chunk.
+func (c *Chunk) Keep() Kept {
+	if c.like == nil {
+		return Kept{whole: c}
+	}
+	return Kept{like: c.like, differs: slices.Concat(c.textAt.of(c.Raw), c.paddingAt.of(c.Raw)), text: c.textAt.End - c.textAt.Start}
+}
+
+// Chunk is the chunk again.
+func (k Kept) Chunk() *Chunk { return k.In(&Chunk{}) }
+
+// In is the chunk again, in a place that was used for another before, or in its own.
+func (k Kept) In(place *Chunk) *Chunk {
+	if k.whole != nil {
+		return k.whole
+	}
+	a := &k.like.event
+	raw := append(append(place.Raw[:0], a.before...), k.differs[:k.text]...)
+	if a.padded {
+		raw = append(append(raw, a.between...), k.differs[k.text:]...)
+	}
+	return k.like.chunkOf(append(raw, a.behind...), place)
+}
+
 // inEnvelope is the chunk inside the envelope e, without a role. It is valid until the next one. It is nil where it has
 // to be made by itself.
 func (l *likeness) inEnvelope(c *Chunk, e Envelope) []byte {

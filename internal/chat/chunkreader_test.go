@@ -33,7 +33,8 @@ func readBoth(t *testing.T, data []string) {
 	t.Helper()
 	var reader ChunkReader
 	var one, other Assembler
-	var kept, want []*Chunk
+	var kept []Kept
+	var want []*Chunk
 	for i, event := range data {
 		buffer := []byte(event)
 		got, err := reader.Read(buffer)
@@ -52,8 +53,10 @@ func readBoth(t *testing.T, data []string) {
 			buffer[j] = '#'
 		}
 	}
+	place := new(Chunk)
 	for i := range kept {
-		sameChunks(t, "kept", kept[i], want[i])
+		sameChunks(t, "kept", kept[i].Chunk(), want[i])
+		sameChunks(t, "kept, in a place used before", kept[i].In(place), want[i])
 	}
 	if diff := cmp.Diff(other.Turn(), one.Turn(), cmpopts.IgnoreUnexported(Turn{})); diff != "" {
 		t.Errorf("the turn (-one by one +by the reader)\n%s", diff)

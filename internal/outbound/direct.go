@@ -157,7 +157,7 @@ func (d *direct) connect(ctx context.Context, to *url.URL, fresh bool) (*directC
 		}
 		_ = c.Close()
 	}
-	made, err := d.of.DialContext(ctx, "tcp", address)
+	made, err := d.dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -173,6 +173,18 @@ func (d *direct) connect(ctx context.Context, to *url.URL, fresh bool) (*directC
 	}
 	c.in = bufio.NewReaderSize(c, 4<<10)
 	return c, nil
+}
+
+// dial makes a connection, in a goroutine that ends with that: net's calls go so deep that a run's own stack, which is kept
+// for as long as its stream lasts, would double for them.
+func (d *direct) dial(ctx context.Context, address string) (c net.Conn, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c, err = d.of.DialContext(ctx, "tcp", address)
+	}()
+	<-done // it ends with ctx
+	return c, err
 }
 
 // directWriters are for a request each, while it is written. What goes into one is written, and arrives, in one piece: a

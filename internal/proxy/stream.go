@@ -30,7 +30,7 @@ type wire struct {
 	begun    bool
 	closed   bool
 	timer    *time.Timer
-	waiting  []byte        // events to be sent
+	waiting  *[]byte       // events to be sent; of waitings, and nil where there are none
 	err      error         // of the last write: the client has left
 	envelope chat.Envelope // settled with the first chunk that is sent
 	settled  bool
@@ -54,16 +54,17 @@ type stream struct {
 
 	direct   bool // nothing of this turn is held until it is long enough
 	calls    bool // this turn has calls
-	held     []*chat.Chunk
-	heldText int // characters
-	heldSize int // bytes
+	held     []chat.Kept
+	heldOne  chat.Chunk // of held, while it is shown
+	heldText int        // characters
+	heldSize int        // bytes
 	watch    func() func(text string) int
 	visible  func(text string) int
 	came     int         // bytes of this reply's text
 	safe     int         // how many of them may be shown
 	shownNow int         // how many of them the client has seen
 	seen     bool        // the client has seen anything of this turn
-	last     *chat.Chunk // with the finish_reason, when it has nothing else to show
+	last     *chat.Chunk // with the finish_reason, when it has nothing else to show; kept
 }
 
 // maxHeld bounds what one turn holds back in bytes; beyond it the text is let go. Reasoning may be long.
@@ -118,9 +119,14 @@ func (w *wire) write(b []byte) error {
 func (w *wire) writeLocked(b []byte) error {
 	w.begin()
 	w.patience.begin()
-	waiting := append(w.waiting, b...)
-	w.waiting = waiting[:0]
-	_, w.err = w.c.w.Write(waiting)
+	waiting := w.waits()
+	*waiting = append(*waiting, b...)
+	_, w.err = w.c.w.Write(*waiting)
+	w.waiting = nil
+	if cap(*waiting) <= maxPooled {
+		*waiting = (*waiting)[:0]
+		waitings.Put(waiting)
+	}
 	if w.err == nil {
 		w.err = w.patience.rc.Flush()
 	}
@@ -142,16 +148,32 @@ func (w *wire) begin() {
 	w.c.w.WriteHeader(http.StatusOK)
 }
 
-// maxWaiting is how many bytes of events wait for others.
-const maxWaiting = 4 << 10
+const (
+	// maxWaiting is how many bytes of events wait for others.
+	maxWaiting = 4 << 10
+	// maxPooled is how many bytes a buffer of events may have grown to, and be used again.
+	maxPooled = 64 << 10
+)
+
+// waitings are buffers for events. A stream that waits for its provider has none.
+var waitings = sync.Pool{New: func() any { b := make([]byte, 0, maxWaiting+maxWaiting/2); return &b }}
+
+// waits is the buffer of the events to be sent.
+func (w *wire) waits() *[]byte {
+	if w.waiting == nil {
+		w.waiting = waitings.Get().(*[]byte)
+	}
+	return w.waiting
+}
 
 // data adds an event. It is sent with the next write, or once the provider is waited for, so that events that came
 // together leave together.
 func (w *wire) data(raw []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting = sse.AppendData(w.waiting, oneLine(raw))
-	if w.err == nil && (!w.begun || len(w.waiting) > maxWaiting) {
+	waiting := w.waits()
+	*waiting = sse.AppendData(*waiting, oneLine(raw))
+	if w.err == nil && (!w.begun || len(*waiting) > maxWaiting) {
 		return w.writeLocked(nil)
 	}
 	return w.err
@@ -172,7 +194,7 @@ func (st *stream) data(raw []byte) error {
 func (w *wire) Wait() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.waiting) > 0 {
+	if w.waiting != nil {
 		_ = w.writeLocked(nil) // a client that left is noticed by the next chunk
 	}
 }
@@ -215,7 +237,7 @@ func (st *stream) Chunk(c *chat.Chunk) error {
 	st.settle(c)
 	st.calls = st.calls || c.Calls
 	if c.Finish != "" && !c.Shows() && !c.Calls && c.HasDelta {
-		st.last = c.Keep()
+		st.last = c.Keep().Chunk()
 	}
 	if !c.HasDelta || !c.Shows() {
 		return nil
@@ -268,7 +290,7 @@ func (w *wire) around() chat.Envelope {
 // letGo shows what was held back and may be shown.
 func (st *stream) letGo() error {
 	for len(st.held) > 0 {
-		c := st.held[0]
+		c := st.held[0].In(&st.heldOne)
 		if more := st.safe - st.shownNow; len(c.Text) > more {
 			if more <= 0 {
 				return nil
@@ -296,7 +318,7 @@ func (st *stream) showPart(c *chat.Chunk, n int) error {
 	if err != nil {
 		return err
 	}
-	st.held[0] = rest
+	st.held[0] = rest.Keep()
 	st.heldText -= utf8.RuneCountInString(part.Text)
 	return st.show(part)
 }
@@ -430,7 +452,8 @@ func (st *stream) rest(result *loop.Result) error {
 		st.safe = st.came // what looked like calls was none
 		return st.letGo()
 	}
-	for _, c := range st.held {
+	for _, kept := range st.held {
+		c := kept.In(&st.heldOne)
 		if c.Text != "" {
 			continue
 		}

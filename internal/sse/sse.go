@@ -34,7 +34,7 @@ func NewReader(r io.Reader, limit int) *Reader {
 	if limit <= 0 {
 		limit = 16 << 20
 	}
-	return &Reader{in: bufio.NewReaderSize(r, 4096), limit: limit, first: true}
+	return &Reader{in: bufio.NewReaderSize(r, 2048), limit: limit, first: true}
 }
 
 // Next is the data of the next event, valid until the next call. At an orderly end it returns io.EOF, and before that
