@@ -18,11 +18,16 @@ import (
 // conversation is the client's messages with what tells their beginnings apart.
 type conversation struct {
 	messages []chat.ClientMessage
-	digests  [][sha256.Size]byte // of each message, of the messages before it; one more for all of them
+	digests  [][sha256.Size]byte // of each message, of the messages before it; one more for all of them; nil until they are needed
 }
 
 // prefix tells the messages before number i from others.
-func (c *conversation) prefix(i int) string { return hex.EncodeToString(c.digests[i][:]) }
+func (c *conversation) prefix(i int) string {
+	if c.digests == nil {
+		c.digest()
+	}
+	return hex.EncodeToString(c.digests[i][:])
+}
 
 // all tells the whole conversation from others.
 func (c *conversation) all() string { return c.prefix(len(c.messages)) }
@@ -30,13 +35,13 @@ func (c *conversation) all() string { return c.prefix(len(c.messages)) }
 // clientMessages reads the client's messages, once.
 func (s *state) clientMessages() *conversation {
 	if s.client == nil {
-		s.client = readConversation(s.Request.Member("messages"))
+		s.client = &conversation{messages: chat.Messages(s.Request.Member("messages"))}
 	}
 	return s.client
 }
 
-func readConversation(messages json.RawMessage) *conversation {
-	c := &conversation{messages: chat.Messages(messages)}
+// digest goes over all of the conversation, which takes longer than all else that is done with a long one.
+func (c *conversation) digest() {
 	c.digests = make([][sha256.Size]byte, len(c.messages)+1)
 	d := digest{Hash: sha256.New()}
 	for i := range c.messages {
@@ -44,7 +49,6 @@ func readConversation(messages json.RawMessage) *conversation {
 		d.message(&c.messages[i])
 	}
 	d.Sum(c.digests[len(c.messages)][:0])
-	return c
 }
 
 // digestOf tells a message from others.

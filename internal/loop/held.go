@@ -238,8 +238,21 @@ func (s *state) answerKey(prefix, text string) string {
 	return stores.Key("answer", s.Record.Caller, s.View.Identity(), prefix, strings.TrimSpace(text))
 }
 
+// answerHint is the hint at an answer of the caller's: its text, which appendText appends. It is put in place of b.
+func (s *state) answerHint(b []byte, appendText func([]byte) []byte) []byte {
+	b = append(append(b[:0], s.Record.Caller...), 0)
+	head := len(b)
+	b = appendText(b)
+	return append(b[:head], bytes.TrimSpace(b[head:])...)
+}
+
 // heldAnswer is what is held of the answer that message i is, nil where nothing is.
 func (s *state) heldAnswer(ctx context.Context, c *conversation, i int) *heldAnswer {
+	if hints, ok := s.Turns.(stores.Hints); ok {
+		if s.hint = s.answerHint(s.hint, c.messages[i].AppendText); !hints.Noted(s.hint) {
+			return nil
+		}
+	}
 	value, ok, err := s.Turns.Get(ctx, s.answerKey(c.prefix(i), c.messages[i].Text()))
 	held := &heldAnswer{}
 	if err != nil || !ok || json.Unmarshal(value, held) != nil {
@@ -257,6 +270,9 @@ func (s *state) hold(messages []json.RawMessage) func(context.Context, string) {
 		value := heldAnswer{messages, s.Record.Tainted}.encode()
 		if len(value) > maxHeld {
 			return
+		}
+		if hints, ok := s.Turns.(stores.Hints); ok {
+			hints.Note(s.answerHint(nil, func(b []byte) []byte { return append(b, answer...) }), heldFor)
 		}
 		if err := s.Turns.Put(ctx, s.answerKey(s.clientMessages().all(), answer), value, heldFor); err != nil {
 			s.Logger.Warn("turns could not be held", slog.String("run_id", s.Record.ID), slog.Any("err", err))

@@ -242,6 +242,73 @@ func TestTurnsBeforeAnAnswerArePutBack(t *testing.T) {
 	}
 }
 
+// asked counts what is looked up in a store, which has hints or not.
+type asked struct {
+	stores.Store
+	gets int
+}
+
+func (a *asked) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	a.gets++
+	return a.Store.Get(ctx, key)
+}
+
+type askedWithHints struct {
+	asked
+	stores.Hints
+}
+
+// Of the answers in a conversation only those are looked up of which something may be held. A store that has no hints is
+// asked for all of them.
+func TestAnswersAreLookedUpByTheirHints(t *testing.T) {
+	for _, hints := range []bool{true, false} {
+		w := newWorld(t)
+		c := newTalk(t, w)
+		count := &asked{Store: c.store}
+		c.store, c.caller = count, "someone"
+		if hints {
+			with := &askedWithHints{asked{Store: count.Store}, count.Store.(stores.Hints)}
+			c.store, count = with, &with.asked
+		}
+		w.says("", `look {}`)
+		w.says("\n It is so. ")
+		w.says("More.")
+		w.says("More.")
+		for range 20 {
+			c.user("Hi")
+			c.messages = append(c.messages, chat.Message("assistant", "Hello."))
+		}
+		c.user("Go")
+		result, _, err := c.send()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: 0, false: 20}[hints]; count.gets != want {
+			t.Errorf("hints %t: %d looked up while nothing is held, want %d", hints, count.gets, want)
+		}
+		c.reads(result)
+		c.messages[len(c.messages)-1] = chat.Message("assistant", "It is so.") // as a client without blanks has it
+		c.user("More?")
+		count.gets = 0
+		if _, _, err = c.send(); err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool]int{true: 1, false: 21}[hints]; count.gets != want {
+			t.Errorf("hints %t: %d looked up for one that is held, want %d", hints, count.gets, want)
+		}
+		if got := w.shape(); !slices.Contains(got, "tool look result =c1_1") {
+			t.Errorf("hints %t: the turn before the answer is not there: %q", hints, got)
+		}
+		c.caller, count.gets = "someone else", 0
+		if _, _, err = c.send(); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.shape(); slices.Contains(got, "tool look result =c1_1") || hints && count.gets != 0 {
+			t.Errorf("hints %t: another caller's turn: %q, %d looked up", hints, got, count.gets)
+		}
+	}
+}
+
 func TestAFinalToolsTurnIsPutBackToo(t *testing.T) {
 	w := newWorld(t)
 	w.says("", `close {}`, `look {}`)

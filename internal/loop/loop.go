@@ -195,6 +195,7 @@ type state struct {
 	results          []resultAt // of tools, as they stand in after
 
 	client    *conversation   // nil until it is needed
+	hint      []byte          // used again for each
 	restored  json.RawMessage // the client's messages with what was held of them; nil where nothing was
 	recalled  int             // earlier answers whose turns are in it
 	forgetful bool            // those of earlier answers are too much for the model

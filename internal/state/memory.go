@@ -3,6 +3,7 @@ package state
 import (
 	"bytes"
 	"context"
+	"hash/maphash"
 	"slices"
 	"time"
 
@@ -25,7 +26,9 @@ const (
 
 // Memory is a Store of this process.
 type Memory struct {
-	kept *otter.Cache[string, entry]
+	kept  *otter.Cache[string, entry]
+	hints *otter.Cache[uint64, time.Duration] // how long each is kept, by its hash
+	seed  maphash.Seed                        // nobody outside can make two hints that are the same
 }
 
 type entry struct {
@@ -42,7 +45,10 @@ func NewMemory(l Limits) *Memory {
 		l.Entries = defaultEntries
 	}
 	least := max(l.Bytes/l.Entries, overhead) // so that the weight bounds the count too
-	return &Memory{kept: otter.Must(&otter.Options[string, entry]{
+	return &Memory{seed: maphash.MakeSeed(), hints: otter.Must(&otter.Options[uint64, time.Duration]{
+		MaximumSize:      l.Entries, // as there may be for each entry
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[uint64, time.Duration]) time.Duration { return e.Value }),
+	}), kept: otter.Must(&otter.Options[string, entry]{
 		MaximumWeight: uint64(l.Bytes), //nolint:gosec // it is positive
 		Weigher: func(key string, e entry) uint32 {
 			return uint32(min(max(len(key)+len(e.value)+overhead, least), 1<<30))
@@ -53,7 +59,19 @@ func NewMemory(l Limits) *Memory {
 }
 
 // Close ends what the store runs by itself.
-func (m *Memory) Close() { m.kept.StopAllGoroutines() }
+func (m *Memory) Close() {
+	m.kept.StopAllGoroutines()
+	m.hints.StopAllGoroutines()
+}
+
+// Note notes a hint.
+func (m *Memory) Note(hint []byte, ttl time.Duration) { m.hints.Set(maphash.Bytes(m.seed, hint), ttl) }
+
+// Noted says whether a hint may have been noted.
+func (m *Memory) Noted(hint []byte) bool {
+	_, ok := m.hints.GetIfPresent(maphash.Bytes(m.seed, hint))
+	return ok
+}
 
 // Len is about how many entries there are.
 func (m *Memory) Len() int { return m.kept.EstimatedSize() }

@@ -28,6 +28,15 @@ type Store interface {
 	Delete(ctx context.Context, key string) error
 }
 
+// Hints are what a Store has that can tell at once that a thing is not kept: from a part of what its key is made of, where
+// the key itself takes longer to make than to look up.
+type Hints interface {
+	// Note notes a hint, for as long as what it hints at is kept.
+	Note(hint []byte, ttl time.Duration)
+	// Noted says whether the hint may have been noted. Where it says no, it was not.
+	Noted(hint []byte) bool
+}
+
 // Key is a key made of parts, such that no two lists of parts have the same one. It says nothing of them.
 func Key(parts ...string) string {
 	h := sha256.New()

@@ -130,6 +130,29 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
+func TestHints(t *testing.T) {
+	m := NewMemory(Limits{Entries: 100})
+	defer m.Close()
+	if m.Noted([]byte("a")) {
+		t.Error("noted before it was")
+	}
+	m.Note([]byte("a"), time.Hour)
+	m.Note([]byte("b"), time.Nanosecond)
+	time.Sleep(time.Millisecond)
+	for hint, want := range map[string]bool{"a": true, "b": false, "c": false, "": false} {
+		if got := m.Noted([]byte(hint)); got != want {
+			t.Errorf("%q noted: %t, want %t", hint, got, want)
+		}
+	}
+	for i := range 10_000 {
+		m.Note([]byte(strconv.Itoa(i)), time.Hour)
+	}
+	m.hints.CleanUp()
+	if n := m.hints.EstimatedSize(); n > 110 {
+		t.Errorf("%d hints are kept, want at most 100", n)
+	}
+}
+
 func TestKeysOfOtherPartsDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for _, parts := range [][]string{{}, {""}, {"", ""}, {"a", "b"}, {"ab"}, {"ab", ""}, {"", "ab"}, {"1:a"}, {"a1:b"}} {
