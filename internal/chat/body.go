@@ -42,7 +42,7 @@ func (b Body) Len() int64 { return b.size }
 // Bytes is the whole body as one copy.
 func (b Body) Bytes() []byte { return bytes.Join(b.parts, nil) }
 
-// joined is up to which size a body is copied into one piece: net/http sends that together with the header, in one
+// joined is up to which size a body is copied into one piece: http.Transport sends that together with the header, in one
 // write, while a reader that it does not know costs a write for the header alone.
 const joined = 16 << 10
 

@@ -175,6 +175,10 @@ func (d *direct) connect(ctx context.Context, to *url.URL, fresh bool) (*directC
 	return c, nil
 }
 
+// inOnePiece is a writer whose header net/http does not send before the body, which it does with a bufio.Writer and a body
+// that it does not know to lie in memory.
+type inOnePiece struct{ *bufio.Writer }
+
 // dial makes a connection, in a goroutine that ends with that: net's calls go so deep that a run's own stack, which is kept
 // for as long as its stream lasts, would double for them.
 func (d *direct) dial(ctx context.Context, address string) (c net.Conn, err error) {
@@ -231,7 +235,7 @@ func (d *direct) exchange(c *directConn, r *http.Request) (*http.Response, error
 	}
 	out := directWriters.Get().(*bufio.Writer)
 	out.Reset(c.Conn)
-	err := r.Write(out)
+	err := r.Write(inOnePiece{out})
 	if err == nil {
 		err = out.Flush()
 	}

@@ -106,7 +106,7 @@ func (r Route) askTraced(ctx context.Context, a *Ask, noOptions bool) (*Answer, 
 		url:     r.client.at.chatFor(r.target(a.Request)),
 		header:  a.Header,
 		key:     a.ClientKey,
-		body:    bodyOf(a.Request, edits),
+		body:    r.bodyOf(a.Request, edits),
 	})
 	if err != nil {
 		return nil, err
@@ -131,13 +131,14 @@ func (r Route) askTraced(ctx context.Context, a *Ask, noOptions bool) (*Answer, 
 	return answer, nil
 }
 
-// bodyOf is the body of a request. The reply to one that streams may take long, and what it was asked with is kept for as
-// long: the pieces share the bytes of the client's request and of the declarations, a copy of them would be its own.
-func bodyOf(r *chat.Request, e chat.Edits) chat.Body {
-	if r.Stream {
-		return r.Body(e)
+// bodyOf is the body of a request. One over TLS is in one piece where it is small: http.Transport would send the header of
+// any other by itself. The reply to one that streams may take long, and what it was asked with is kept for as long: the
+// pieces share the bytes of the client's request and of the declarations, a copy of them would be its own.
+func (r Route) bodyOf(req *chat.Request, e chat.Edits) chat.Body {
+	if req.Stream || !r.client.secure {
+		return req.Body(e)
 	}
-	return r.Body(e).Joined()
+	return req.Body(e).Joined()
 }
 
 // withModel sets the route's model, unless the client's name is the one.

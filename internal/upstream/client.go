@@ -39,6 +39,7 @@ type Client struct {
 	forward   bool
 	headers   http.Header
 	transport *outbound.Transport
+	secure    bool // the upstream's URL is https
 	idle      time.Duration
 	policy    retry.Policy
 	budget    *retryBudget
@@ -70,6 +71,7 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 		name:     name,
 		provider: providerName(c),
 		at:       newAddresses(base, c),
+		secure:   base.Scheme == "https",
 		azure:    c.Kind == kindAzure,
 		key:      c.APIKey.Reveal(),
 		forward:  c.ForwardClientKey,

@@ -134,7 +134,7 @@ func (r Route) passTraced(ctx context.Context, p Pass) (*http.Response, error) {
 	if e.Empty() {
 		c.body = chat.RawBody(p.Request.Raw)
 	} else {
-		c.body = bodyOf(p.Request, e)
+		c.body = r.bodyOf(p.Request, e)
 	}
 	if names == nil {
 		return r.passOn(ctx, c)
