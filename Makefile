@@ -51,8 +51,11 @@ race: ## the same with the race detector
 	$(GO) test -race $(TESTFLAGS) ./...
 
 .PHONY: lint
-lint: ## golangci-lint, see .golangci.yml; the first time it takes two minutes to build it
+lint: ## golangci-lint of every module, see .golangci.yml; the first time it takes two minutes to build it
 	$(TOOL) golangci-lint run ./...
+	@for module in $(filter-out .,$(MODULES)); do \
+		echo "in $$module"; (cd $$module && $(GO) tool -modfile=$(CURDIR)/internal/tools/go.mod golangci-lint run ./...) || exit 1; \
+	done
 
 .PHONY: fmt
 fmt: ## format the Go files as lint wants them

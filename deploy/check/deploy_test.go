@@ -304,7 +304,7 @@ func TestTheImage(t *testing.T) {
 	dir := t.TempDir()
 	storage := []string{"--root", filepath.Join(dir, "root"), "--runroot", filepath.Join(dir, "run"), "--storage-driver", "vfs"}
 	do := func(args ...string) string {
-		return strings.TrimSpace(run(t, buildah, append(storage[:len(storage):len(storage)], args...)...))
+		return strings.TrimSpace(run(t, buildah, append(slices.Clip(storage), args...)...))
 	}
 	root, err := filepath.Abs(filepath.Join("..", "..")) // with what .dockerignore leaves of it
 	if err != nil {
@@ -315,7 +315,7 @@ func TestTheImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := filepath.Join(root, "bin", "gateway-linux-"+runtime.GOARCH)
-	if err := os.WriteFile(own, binary, 0o755); err != nil { //nolint:gosec // a program
+	if err := os.WriteFile(own, binary, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	do("bud", "--isolation", "chroot", "--build-arg", "TARGETARCH="+runtime.GOARCH, "-f", filepath.Join("..", "release.Dockerfile"), "-t", "toolgate:test", root)
@@ -344,11 +344,11 @@ func TestTheImage(t *testing.T) {
 	main := free(t)
 	write(t, filepath.Join(inside, "etc", "gateway", "gateway.yaml"), fmt.Sprintf("server: {listen: %q}\nupstreams: {openai: {base_url: %q, api_key: sk-x}}\n", main, provider(t)))
 	for _, path := range []string{"etc", "etc/gateway"} {
-		if err := os.Chmod(filepath.Join(inside, path), 0o755); err != nil { //nolint:gosec // a folder that its user reads
+		if err := os.Chmod(filepath.Join(inside, path), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(filepath.Join(inside, "etc/gateway/gateway.yaml"), 0o644); err != nil { //nolint:gosec // it is read by another user
+	if err := os.Chmod(filepath.Join(inside, "etc/gateway/gateway.yaml"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	words := append(c.Entrypoint, c.Cmd...)
@@ -478,7 +478,7 @@ func replaced(t *testing.T, text string, by map[string]string) string {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // other users read it
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -119,7 +119,7 @@ func (r *result) message(c *openai.ChatCompletion) {
 
 func (r *result) stream(ctx context.Context, client openai.Client, params openai.ChatCompletionNewParams, accumulate bool) error {
 	stream := client.Chat.Completions.NewStreaming(ctx, params)
-	defer stream.Close()
+	defer stream.Close() //nolint:errcheck // what matters was read by then
 	whole := openai.ChatCompletionAccumulator{}
 	for stream.Next() {
 		chunk := stream.Current()
