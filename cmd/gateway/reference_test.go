@@ -34,3 +34,16 @@ func TestKeysOfTheReferenceAreExplained(t *testing.T) {
 		}
 	}
 }
+
+// Each kind of tool has an example in the guide to tools.
+func TestKindsAreInTheGuideToTools(t *testing.T) {
+	guide, err := os.ReadFile("../../docs/tools.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kinds(nil) {
+		if !strings.Contains(string(guide), "    "+k.Name+":") {
+			t.Errorf("docs/tools.md has no example of %s", k.Name)
+		}
+	}
+}
