@@ -155,3 +155,27 @@ func anchors(text string) map[string]bool {
 	}
 	return all
 }
+
+// pathInText is a file or folder of the repository that a document names, and a function in it.
+var pathInText = regexp.MustCompile("`((?:internal|cmd|deploy|examples|docs)/[\\w./-]+)`(?: \\(`(\\w+)`\\))?")
+
+// What documents say where to look is there.
+func TestPathsInDocumentsAreThere(t *testing.T) {
+	found := 0
+	for _, document := range documents(t) {
+		for _, m := range pathInText.FindAllStringSubmatch(read(t, document), -1) {
+			path := filepath.Join("../..", m[1])
+			found++
+			if _, err := os.Stat(path); err != nil && !strings.Contains(m[1], "NAME") {
+				t.Errorf("%s: there is no %s", filepath.Base(document), m[1])
+				continue
+			}
+			if m[2] != "" && !regexp.MustCompile(`(?m)^func (\(.*\) )?`+m[2]+`\b`).MatchString(read(t, path)) {
+				t.Errorf("%s: %s has no %s", filepath.Base(document), m[1], m[2])
+			}
+		}
+	}
+	if found < 40 {
+		t.Errorf("%d paths found, want at least 40", found)
+	}
+}
