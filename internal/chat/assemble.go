@@ -243,11 +243,7 @@ func (a *Assembler) Turn() *Turn {
 	}
 	b.WriteByte('}')
 	t.Message = b.Bytes()
-	message := gjson.ParseBytes(t.Message)
-	t.Text = ContentText(message.Get("content"))
-	t.Refusal = message.Get("refusal").String()
-	t.Reasoning = hasReasoning(viewOf(t.Message))
-	t.Other = message.Get("audio").IsObject()
+	t.readTexts(viewOf(t.Message))
 	return t
 }
 

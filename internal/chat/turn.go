@@ -51,7 +51,6 @@ func ReadReply(body []byte) (*Turn, error) {
 		return nil, &Fault{Text: "the reply is not valid JSON"}
 	}
 	root := viewOf(body)
-	choices := root.get("choices")
 	choice := root.first("choices")
 	if e := errorIn(root, choice); e != nil {
 		return nil, e
@@ -69,10 +68,9 @@ func ReadReply(body []byte) (*Turn, error) {
 		Model:   root.get("model").String(),
 		ID:      root.get("id").String(),
 	}
-	content := message.get("content")
-	t.readMessage(message, content)
-	if index := choice.get("index"); index.Type == gjson.Number && index.Int() == 0 && len(choice.raw)+2 == len(choices.Raw) &&
-		!content.IsArray() && message.get("role").Str == "assistant" && !message.has("tool_calls") && !message.has("function_call") &&
+	t.readMessage(message)
+	if index := choice.get("index"); index.Type == gjson.Number && index.Int() == 0 && len(choice.raw)+2 == len(root.value("choices")) &&
+		!bytes.HasPrefix(message.value("content"), []byte("[")) && message.get("role").Str == "assistant" && !message.has("tool_calls") && !message.has("function_call") &&
 		root.get("id").Str != "" && root.get("object").Str == "chat.completion" && root.get("created").Type == gjson.Number && root.get("model").Str != "" {
 		t.plain, t.finish = true, finish
 	}
@@ -93,15 +91,20 @@ func rawObject(v gjson.Result) json.RawMessage {
 	return json.RawMessage(v.Raw)
 }
 
-func (t *Turn) readMessage(message view, content gjson.Result) {
-	t.Text = ContentText(content)
-	t.Refusal = message.get("refusal").String()
-	t.Reasoning = hasReasoning(message)
-	t.Other = message.get("audio").IsObject()
+func (t *Turn) readMessage(message view) {
+	t.readTexts(message)
 	eachCall(message.get("tool_calls"), func(c gjson.Result) { t.Calls = append(t.Calls, readCall(c)) })
 	if old := message.get("function_call"); len(t.Calls) == 0 && old.Get("name").String() != "" { // the form before tools
 		t.Calls = append(t.Calls, readCall(asToolCall(old)))
 	}
+}
+
+// readTexts reads what a message has beside its calls.
+func (t *Turn) readTexts(message view) {
+	t.Text = writtenText(message.value("content"))
+	t.Refusal = message.get("refusal").String()
+	t.Reasoning = hasReasoning(message)
+	t.Other = message.get("audio").IsObject()
 }
 
 // eachCall goes through tool_calls: a list, or a single call in its place. Calls whose name and arguments stand beside
@@ -155,6 +158,19 @@ func readCall(c gjson.Result) Call {
 		call.Arguments = json.RawMessage(args.Raw)
 	}
 	return call
+}
+
+// writtenText is the ContentText of a value as it is written, nil for none. A string is copied once.
+func writtenText(content []byte) string {
+	switch {
+	case len(content) == 0:
+		return ""
+	case content[0] != '"':
+		return ContentText(gjson.ParseBytes(content))
+	case bytes.IndexByte(content, '\\') < 0:
+		return string(content[1 : len(content)-1])
+	}
+	return string(AppendText(make([]byte, 0, len(content)), content))
 }
 
 // ContentText is the text of a message's content, which is a string, null or, with some providers, a list of parts.

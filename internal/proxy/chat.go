@@ -157,9 +157,11 @@ func limitsFor(h http.Header, l budget.Limits) (budget.Limits, error) {
 	}
 	l = narrow.Narrow(l)
 	// One second below the client's own clock, so that it gets the gateway's reply rather than its own timeout.
-	if n, err := strconv.ParseFloat(h.Get(headerReadTimeout), 64); err == nil && n > 1 && n < 1e6 {
-		left := n - 1
-		l = budget.Config{MaxSeconds: &left}.Narrow(l)
+	if text := h.Get(headerReadTimeout); text != "" {
+		if n, err := strconv.ParseFloat(text, 64); err == nil && n > 1 && n < 1e6 {
+			left := n - 1
+			l = budget.Config{MaxSeconds: &left}.Narrow(l)
+		}
 	}
 	return l, nil
 }
@@ -211,7 +213,9 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 		if reply, err = c.reply(all, result); err == nil {
 			c.ended(result, nil)
 			for i, own := range all.results {
-				c.hold(c.r.Context(), own, gjson.GetBytes(reply, fmt.Sprintf("choices.%d.message.content", i)).String())
+				if own.Hold != nil {
+					c.hold(c.r.Context(), own, gjson.GetBytes(reply, fmt.Sprintf("choices.%d.message.content", i)).String())
+				}
 			}
 			return c.send(result, reply)
 		}
