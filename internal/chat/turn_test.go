@@ -216,6 +216,12 @@ func TestAddUsage(t *testing.T) {
 		{"null says nothing", `{"a":1,"d":null}`, `{"a":null,"d":{"x":1}}`, `{"a":1,"d":{"x":1}}`},
 		{"large numbers and decimals exactly", `{"a":9007199254740993,"c":0.1}`, `{"a":1,"c":0.2}`, `{"a":9007199254740994,"c":0.3}`},
 		{"keys with dots", `{"a.b":1}`, `{"a.b":2}`, `{"a.b":3}`},
+		{"keys that are written in two ways", `{"a\u0062":1}`, `{"ab":2}`, `{"a\u0062":3}`},
+		{"blanks", "{ \"a\" : 1 ,\n\"b\":2 } ", `{"b" : 3, "c" : 4}`, "{ \"a\" : 1 ,\n\"b\":5 ,\"c\" : 4}"},
+		{"nothing to something", `{}`, `{"a":1,"b":{}}`, `{"a":1,"b":{}}`},
+		{"something to nothing", `{"a":1}`, `{}`, `{"a":1}`},
+		{"another type", `{"a":1,"b":[1],"c":{"x":1}}`, `{"a":"x","b":[2],"c":null}`, `{"a":"x","b":[2],"c":{"x":1}}`},
+		{"what is no object", `{"a":1}`, `[1]`, `{"a":1}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := string(AddUsage(json.RawMessage(tt.a), json.RawMessage(tt.b))); got != tt.want {

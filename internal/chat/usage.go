@@ -1,44 +1,64 @@
 package chat
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
-	"github.com/tidwall/sjson"
 )
 
 // AddUsage is the sum of two usage objects, every numeric leaf of either. A leaf that only one has is taken over, as
 // is one that is no number. Either may be nil.
 func AddUsage(a, b json.RawMessage) json.RawMessage {
-	switch {
-	case len(a) == 0:
+	ours, err := Scan(a)
+	if err != nil {
 		return b
-	case len(b) == 0:
+	}
+	theirs, err := Scan(b)
+	if err != nil {
 		return a
 	}
-	sum := []byte(a)
-	gjson.ParseBytes(b).ForEach(func(key, v gjson.Result) bool {
-		path := escapePath(key.Str)
-		old := gjson.GetBytes(sum, path)
-		value := json.RawMessage(v.Raw)
-		switch {
-		case v.IsObject() && old.IsObject():
-			value = AddUsage(json.RawMessage(old.Raw), value)
-		case v.Type == gjson.Number && old.Type == gjson.Number:
-			value = addNumbers(old.Raw, v.Raw)
-		case v.Type == gjson.Null && old.Exists():
-			return true
+	sum := make([]byte, 0, len(a)+len(b))
+	end := 0 // of what is taken over of a
+	for _, m := range ours {
+		for i, other := range theirs {
+			if other.Name == m.Name {
+				sum = append(append(sum, a[end:m.Value.Start]...), addValues(m.Value.of(a), other.Value.of(b))...)
+				end = m.Value.End
+				theirs = slices.Delete(theirs, i, i+1)
+				break
+			}
 		}
-		if next, err := sjson.SetRawBytes(sum, path, value); err == nil {
-			sum = next
+	}
+	closing := bytes.LastIndexByte(a, '}')
+	sum = append(sum, a[end:closing]...)
+	for i, m := range theirs {
+		if i > 0 || len(ours) > 0 {
+			sum = append(sum, ',')
 		}
-		return true
-	})
-	return sum
+		sum = append(sum, b[m.Key:m.Value.End]...)
+	}
+	return append(sum, '}')
 }
+
+// addValues is the sum of two values as they are written.
+func addValues(a, b []byte) []byte {
+	switch {
+	case a[0] == '{' && b[0] == '{':
+		return AddUsage(a, b)
+	case isNumber(a) && isNumber(b):
+		return addNumbers(string(a), string(b))
+	case string(b) == "null":
+		return a
+	}
+	return b
+}
+
+func isNumber(b []byte) bool { return b[0] == '-' || '0' <= b[0] && b[0] <= '9' }
 
 // maxDigits are so few that a sum of two such numbers is an int64.
 const maxDigits = 18
@@ -65,18 +85,6 @@ func addNumbers(a, b string) json.RawMessage {
 		return json.RawMessage(x.Num().String())
 	}
 	return json.RawMessage(strings.TrimRight(x.FloatString(12), "0"))
-}
-
-// escapePath makes a key one step of a gjson path.
-func escapePath(key string) string {
-	var b strings.Builder
-	for i := range len(key) {
-		if strings.IndexByte(`.*?|#@!{}[]()=<>%\:`, key[i]) >= 0 {
-			b.WriteByte('\\')
-		}
-		b.WriteByte(key[i])
-	}
-	return b.String()
 }
 
 // Tokens are the counts of a usage object that budgets and metrics use.

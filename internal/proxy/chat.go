@@ -214,7 +214,7 @@ func (c *completion) run(view *registry.View, limits budget.Limits) error {
 			c.ended(result, nil)
 			for i, own := range all.results {
 				if own.Hold != nil {
-					c.hold(c.r.Context(), own, gjson.GetBytes(reply, fmt.Sprintf("choices.%d.message.content", i)).String())
+					c.hold(c.r.Context(), own, gjson.GetBytes(reply, "choices."+strconv.Itoa(i)+".message.content").String())
 				}
 			}
 			return c.send(result, reply)

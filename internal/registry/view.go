@@ -95,7 +95,12 @@ func (v *View) narrow(has func(*Tool) bool) *View {
 }
 
 // Identity tells the view's caller from one with other fields.
-func (v *View) Identity() string { return string(tool.EncodeJSON(v.caller)) }
+func (v *View) Identity() string {
+	if v.caller == nil { // as of most keys
+		return "null"
+	}
+	return string(tool.EncodeJSON(v.caller))
+}
 
 // Len is how many tools the view has.
 func (v *View) Len() int { return len(v.list) }
