@@ -42,8 +42,9 @@ func (c *Case) Run(ctx context.Context, w World) ([]string, error) {
 	}
 	m := &model{turns: c.Turns}
 	run := loop.Run{
-		Request: req, Model: m, View: w.Tools.View(nil, fields(c.Caller.JSON()), w.Model.Tools), Limits: w.Model.Limits, Price: w.Model.Price,
-		Instructions: w.Model.Instructions, Record: trace.NewRun(time.Now()), Content: true, Logger: w.Logger, Now: time.Now,
+		Request: req, Model: m, View: w.Tools.View(nil, fields(c.Caller.JSON()), w.Model.Tools), Prompt: w.Model.Prompt,
+		Limits: w.Model.Limits, Price: w.Model.Price, Instructions: w.Model.Instructions,
+		Record: trace.NewRun(time.Now()), Content: true, Logger: w.Logger, Now: time.Now,
 	}
 	result, err := run.Do(ctx)
 	return append(m.check(run.Record), c.check(result, err)...), nil
