@@ -130,10 +130,11 @@ func checkGateway(t *testing.T, document string, args []string) {
 // runsAlone says whether a command with subcommands also does something by itself.
 func runsAlone(cmd *cobra.Command) bool { return cmd.Name() == "runs" }
 
-// checkFiles asserts that the files and folders that a command of another program names are there.
+// checkFiles asserts that the files and folders that a command of another program names are there, and the program itself
+// if it is one of the repository's.
 func checkFiles(t *testing.T, document string, words []string) {
 	t.Helper()
-	for _, word := range words[1:] {
+	for _, word := range words {
 		if strings.HasPrefix(word, "deploy/") || strings.HasPrefix(word, "examples/") {
 			if _, err := os.Stat(filepath.Join("../..", word)); err != nil {
 				t.Errorf("%s: %q: %v", document, words, err)

@@ -33,6 +33,9 @@ func documentEnvironment(name string) (string, bool) {
 		"SHOP_URL":     "https://shop.example.com",
 		"SHOP_KEY":     "shop-key-of-the-tests",
 		"OTLP_TOKEN":   "token-of-the-collector",
+
+		"CODE_HOST_TOKEN": "token-of-the-tests",
+		"FILES_SERVER":    "./files-server",
 	}[name]
 	return v, ok
 }
@@ -74,7 +77,12 @@ func wired(t *testing.T, name string, data []byte) error {
 	if err := os.WriteFile(filepath.Join(dir, "keys.yaml"), []byte(keyLines("customer")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := check(config.Parse(name, dir, data, documentEnvironment))
+	return made(config.Parse(name, dir, data, documentEnvironment))
+}
+
+// made says what is wrong with a file, up to a gateway made of it.
+func made(f *config.File) error {
+	c, err := check(f)
 	if err != nil {
 		return err
 	}
@@ -88,18 +96,53 @@ func wired(t *testing.T, name string, data []byte) error {
 	return err
 }
 
-func TestExamplesAreTaken(t *testing.T) {
-	files, err := filepath.Glob("../../examples/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no examples: %v", err)
+// exampleFiles are the configurations of the examples.
+func exampleFiles(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"../../examples/*.yaml", "../../examples/*/gateway.yaml"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no examples in %s: %v", pattern, err)
+		}
+		all = append(all, files...)
 	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := wired(t, filepath.Base(file), data); err != nil {
+	return all
+}
+
+// exampleFolders are the folders of the examples, each a whole one.
+func exampleFolders(t *testing.T) []string {
+	t.Helper()
+	entries, err := os.ReadDir("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		if e.IsDir() && e.Name() != "internal" { // which has the programs that several of them start
+			names = append(names, e.Name())
+		}
+	}
+	if len(names) < 9 {
+		t.Fatalf("only %q are there", names)
+	}
+	return names
+}
+
+// The list of examples in the guide is whole.
+func TestTheGuideListsTheExamples(t *testing.T) {
+	guide := read(t, "../../docs/guide.md")
+	for _, name := range exampleFolders(t) {
+		if !strings.Contains(guide, "\n| ["+name+"](../examples/"+name+") | ") {
+			t.Errorf("docs/guide.md does not list %s", name)
+		}
+	}
+}
+
+func TestExamplesAreTaken(t *testing.T) {
+	for _, file := range exampleFiles(t) {
+		t.Run(strings.TrimPrefix(file, "../../examples/"), func(t *testing.T) {
+			if err := made(config.Load(file, documentEnvironment)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -123,11 +166,11 @@ func withUpstreams(part string) string {
 // block is a fenced block of a document.
 var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// documents are those of the repository's root and of docs.
+// documents are those of the repository's root, of docs and of the examples.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"../../*.md", "../../docs/*.md"} {
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../examples/*/README.md"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,18 +15,14 @@ import (
 
 // TestExamplesBehaveAsTheirCasesSay runs the cases beside each example, as `gateway test` does.
 func TestExamplesBehaveAsTheirCasesSay(t *testing.T) {
-	files, err := filepath.Glob("../../examples/cases/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			cases, err := trial.Load(file)
+	for _, name := range exampleFolders(t) {
+		t.Run(name, func(t *testing.T) {
+			folder := filepath.Join("../../examples", name)
+			cases, err := trial.Load(filepath.Join(folder, "cases.yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			example := filepath.Join("../../examples", filepath.Base(file))
-			c, err := check(config.Load(example, exampleEnvironment(t)))
+			c, err := check(config.Load(filepath.Join(folder, "gateway.yaml"), exampleEnvironment(t)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -38,14 +35,24 @@ func TestExamplesBehaveAsTheirCasesSay(t *testing.T) {
 	}
 }
 
-// exampleEnvironment is documentEnvironment with the databases that examples ask, made of the SQL beside them.
+// exampleEnvironment is documentEnvironment with the database that an example asks, made of the SQL beside it, and the MCP
+// server that another starts.
 func exampleEnvironment(t *testing.T) func(string) (string, bool) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "court.db")
+	dir := t.TempDir()
 	return func(name string) (string, bool) {
-		if name == "COURT_DB" {
-			makeDatabase(t.Context(), t, path, "../../examples/court-cases.sql")
+		switch name {
+		case "COURT_DB":
+			path := filepath.Join(dir, "court.db")
+			makeDatabase(t.Context(), t, path, "../../examples/court-cases/court.sql")
 			return "sqlite:" + path, true
+		case "FILES_SERVER":
+			path := filepath.Join(dir, "server")
+			build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, "../../examples/files/server")
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			return path, true
 		}
 		return documentEnvironment(name)
 	}

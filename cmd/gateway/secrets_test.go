@@ -133,17 +133,10 @@ func lookupIn(env map[string]string) func(string) (string, bool) {
 // What is printed can be read again, and is printed the same then. Only a mask may not fit where it stands.
 func TestThePrintedConfigurationIsReadAgain(t *testing.T) {
 	yaml, dir, env, _ := everywhere(t)
-	files := map[string]string{"secrets everywhere": yaml, "none": environmentFile}
-	examples, err := filepath.Glob("../../examples/*.yaml")
-	if err != nil || len(examples) == 0 {
-		t.Fatalf("no examples: %v", err)
-	}
-	for _, name := range examples {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[filepath.Base(name)] = string(data)
+	type file struct{ dir, text string }
+	files := map[string]file{"secrets everywhere": {dir, yaml}, "none": {dir, environmentFile}}
+	for _, name := range exampleFiles(t) {
+		files[strings.TrimPrefix(name, "../../examples/")] = file{filepath.Dir(name), read(t, name)}
 	}
 	lookup := func(name string) (string, bool) {
 		if v, ok := env[name]; ok {
@@ -151,16 +144,16 @@ func TestThePrintedConfigurationIsReadAgain(t *testing.T) {
 		}
 		return documentEnvironment(name)
 	}
-	for name, text := range files {
+	for name, of := range files {
 		t.Run(name, func(t *testing.T) {
-			f := config.Parse("gateway.yaml", dir, []byte(text), lookup)
+			f := config.Parse("gateway.yaml", of.dir, []byte(of.text), lookup)
 			c, err := check(f)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer c.close() //nolint:errcheck // nothing was opened
 			printed := c.effective(f)
-			again := config.Parse("printed.yaml", dir, printed, func(string) (string, bool) { return "", false })
+			again := config.Parse("printed.yaml", of.dir, printed, func(string) (string, bool) { return "", false })
 			for _, p := range func() config.Problems { _, _ = check(again); return again.Problems() }() {
 				line := strings.Split(string(printed), "\n")[p.Pos.Line-1]
 				if !strings.Contains(line, "***") && !strings.Contains(p.Message, "***") {
@@ -168,7 +161,7 @@ func TestThePrintedConfigurationIsReadAgain(t *testing.T) {
 				}
 			}
 			second := &checked{}
-			f2 := config.Parse("printed.yaml", dir, printed, func(string) (string, bool) { return "", false })
+			f2 := config.Parse("printed.yaml", of.dir, printed, func(string) (string, bool) { return "", false })
 			f2.Decode(&second.settings)
 			second.limits = c.limits
 			if diff := cmp.Diff(string(printed), string(second.effective(f2))); diff != "" {
