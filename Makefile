@@ -1,4 +1,4 @@
-# CI calls only these targets; `make check` is all of it.
+# CI calls only these targets; `make ci` is all of it.
 
 # The environment may say GOTOOLCHAIN=local, which ignores go.mod's toolchain line.
 export GOTOOLCHAIN := go1.27.3
@@ -154,5 +154,9 @@ openapi-check: ## openapi.yaml is a good description; the tests hold it against 
 	REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true .cache/e2e/openapi/node_modules/.bin/redocly lint openapi.yaml
 
 .PHONY: check
-check: ## all that CI runs
+check: lint test ## before a change is sent: lint and all tests but the end-to-end ones, in some minutes
+	$(GO) vet -tags e2e ./...
+
+.PHONY: ci
+ci: ## all that CI runs, in half an hour; installs what it needs with apt where something is missing
 	.ci/run
