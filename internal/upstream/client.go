@@ -4,6 +4,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -242,12 +243,18 @@ func (c *Client) roundTrip(outer context.Context, r call) (*http.Response, error
 	if err != nil {
 		body = nil // the status still says what may be done
 	}
-	e := fromReply(c.name, resp, body, retry.ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now()))
+	e := fromReply(c.name, resp, body, retry.ParseRetryAfter(retryAfter(resp.Header), time.Now()))
 	e.Err = err
 	if e.Kind == Auth && c.ForwardsClientKey() {
 		e.Kind = Refused // it is about the client's key, so it is the client's to read
 	}
 	return nil, e
+}
+
+// retryAfter is the header that says when to ask again. LiteLLM hands on what a provider said under a name of its own
+// (1.108.7: llm_provider-retry-after); its own Retry-After is about itself and goes first.
+func retryAfter(h http.Header) string {
+	return cmp.Or(h.Get("Retry-After"), h.Get("Llm_provider-Retry-After"))
 }
 
 func redirects(status int) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"regexp"
 	"time"
 
 	"github.com/toolgate/toolgate/internal/chat"
@@ -88,6 +89,10 @@ func (e *Error) elsewhere() bool {
 	return !e.Began && e.Kind != Refused && e.Kind != Canceled
 }
 
+// badKey is how providers refuse a key under a status of 400: Gemini (API_KEY_INVALID, API key not valid), xAI (Incorrect
+// API key provided), and LiteLLM without a database, which looks there for any key but its own (no_db_connection).
+var badKey = regexp.MustCompile(`(?i)api_key_invalid|api key not valid|(incorrect|invalid)[_ ]api[_ ]key|no_db_connection`)
+
 // fromReply is the error that a reply with a status of 400 or more is.
 func fromReply(name string, resp *http.Response, body []byte, retryAfter time.Duration) *Error {
 	e := &Error{Upstream: name, Status: resp.StatusCode, Header: resp.Header, Body: body, RetryAfter: retryAfter}
@@ -95,7 +100,7 @@ func fromReply(name string, resp *http.Response, body []byte, retryAfter time.Du
 		e.Message = (&chat.ErrorReply{Object: object}).Message()
 	}
 	switch s := resp.StatusCode; {
-	case s == http.StatusUnauthorized || s == http.StatusForbidden:
+	case s == http.StatusUnauthorized || s == http.StatusForbidden, s == http.StatusBadRequest && badKey.Match(body):
 		e.Kind = Auth
 	case s == http.StatusTooManyRequests:
 		e.Kind = Busy

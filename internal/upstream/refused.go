@@ -12,8 +12,9 @@ import (
 // token count exceeds), Mistral (too large for model with … maximum context length), Groq and DeepSeek (reduce the length
 // of the messages), OpenRouter (endpoint's maximum context length), vLLM (maximum model length), llama.cpp
 // (exceed_context_size_error, exceeds the available context size), llama-cpp-python (exceed context window), Ollama and
-// LM Studio (context length, context overflow).
-var tooLong = regexp.MustCompile(`(?i)context[_ ](length|window|size|limit|overflow)|exceed_context_size|maximum (context|model|prompt|input) length|` +
+// LM Studio (context length, context overflow). LiteLLM drops the code of the provider behind it and has
+// ContextWindowExceededError in its message.
+var tooLong = regexp.MustCompile(`(?i)context[_ ]?(length|window|size|limit|overflow)|exceed_context_size|maximum (context|model|prompt|input) length|` +
 	`(prompt|input|request|conversation|messages?) (is|are) too (long|large)|input token count|too many (input |prompt )?tokens|` +
 	`reduce the length of|(input|prompt) (length|tokens)\b.{0,60}\bexceed|exceeds? the (maximum|max|model'?s) (number of )?(input |prompt )?(tokens|context)`)
 

@@ -28,6 +28,7 @@ func TestAContextThatIsTooLongIsToldByTheProvidersWords(t *testing.T) {
 		{"llama-cpp-python", 400, `{"error":{"message":"This model's maximum context length is 512 tokens, however you requested 600 tokens"}}`, true},
 		{"llama-cpp-python, as a failure of its own", 500, `{"error":{"message":"Requested tokens (9000) exceed context window of 8192"}}`, true},
 		{"Anthropic's compatible endpoint", 400, `{"error":{"code":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`, true},
+		{"LiteLLM, whatever the provider's words", 400, `{"error":{"message":"litellm.ContextWindowExceededError: litellm.BadRequestError: ContextWindowExceededError: no\n\nLiteLLM: model group 'm' failed with the error above. No fallback was attempted.","type":null,"param":null,"code":"400"}}`, true},
 		{"under status 200", 200, `{"error":{"message":"Context length exceeded"}}`, true},
 		{"another fault of the request", 400, `{"error":{"message":"max_tokens must be at least 1","param":"max_tokens"}}`, false},
 		{"a rate limit", 429, `{"error":{"message":"Too many tokens per minute"}}`, false},

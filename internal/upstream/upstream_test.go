@@ -202,6 +202,48 @@ func TestAskKeepsWhatTheProviderSaid(t *testing.T) {
 	}
 }
 
+// Clients were told that their request was at fault, and no other route was tried, where the gateway's own key was.
+func TestAKeyThatIsRefusedUnder400IsTheOperators(t *testing.T) {
+	for _, tt := range []struct {
+		name, body string
+		want       Kind
+	}{
+		{"Gemini", `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`, Auth},
+		{"xAI", `{"code":"Client specified an invalid argument","error":"Incorrect API key provided: sk***. You can obtain an API key from the console."}`, Auth},
+		{"LiteLLM without a database", `{"error":{"message":"No connected db.","type":"no_db_connection","param":null,"code":"400"}}`, Auth},
+		{"another fault", `{"error":{"message":"messages must not be empty"}}`, Refused},
+	} {
+		s, _ := script(t, status(400, tt.body))
+		_, err := NewRoutes(NewRoute(client(t, s.URL, "retry: {attempts: 1}\n"), "", 0)).Ask(t.Context(), ask(t, plain))
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != tt.want {
+			t.Errorf("%s: Ask() error = %+v, want %s", tt.name, e, tt.want)
+		}
+	}
+}
+
+// LiteLLM's client was told nothing of the wait that the provider behind it asked for.
+func TestAskFindsTheWaitThatAGatewayInBetweenHandsOn(t *testing.T) {
+	for _, tt := range []struct {
+		own, provider string
+		want          time.Duration
+	}{{"", "7", 7 * time.Second}, {"5", "7", 5 * time.Second}, {"", "", 0}} {
+		s, _ := script(t, func(w http.ResponseWriter, _ *http.Request) {
+			for name, value := range map[string]string{"Retry-After": tt.own, "llm_provider-retry-after": tt.provider} {
+				if value != "" {
+					w.Header().Set(name, value)
+				}
+			}
+			status(429, `{"error":{"message":"litellm.RateLimitError: slow down","code":"429"}}`)(w, nil)
+		})
+		_, err := NewRoutes(NewRoute(client(t, s.URL, "retry: {attempts: 1}\n"), "", 0)).Ask(t.Context(), ask(t, plain))
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != Busy || e.RetryAfter != tt.want {
+			t.Errorf("Retry-After %q, of the provider %q: Ask() error = %+v, want a wait of %v", tt.own, tt.provider, e, tt.want)
+		}
+	}
+}
+
 // The body of an error that was cut off or too long was taken for a client that had left, who got an empty 200.
 func TestAskGoesByTheStatusOfAnErrorWhoseBodyIsOfNoUse(t *testing.T) {
 	bodies := map[string]http.HandlerFunc{

@@ -64,15 +64,14 @@ func outcome(err error) breaker.Outcome {
 }
 
 // refusedInside says whether an error that came inside a good reply is about the request: OpenRouter puts the status
-// of the provider behind it there as code, under status 200.
+// of the provider behind it there as code, under status 200, and LiteLLM does as text.
 func refusedInside(err error) bool {
 	var inside *chat.ErrorReply
 	if !errors.As(err, &inside) {
 		return false
 	}
-	code := gjson.GetBytes(inside.Object, "code")
-	status := code.Int()
-	return code.Type == gjson.Number && status >= 400 && status < 500 &&
+	status := gjson.GetBytes(inside.Object, "code").Int() // of a text too; 0 where that is no number
+	return status >= 400 && status < 500 &&
 		status != http.StatusRequestTimeout && status != http.StatusTooManyRequests
 }
 

@@ -64,6 +64,9 @@ func TestBreakerCountsRepliesThatBreakAfterTheirHeader(t *testing.T) {
 			_, _ = io.WriteString(w, `{"choices":`)
 		}, true},
 		{"an error about the request inside a reply", plain, status(200, `{"error":{"message":"too long","code":400}}`), false},
+		{"an error about the request inside a stream, its status as text", streamed, events(`{"error":{"message":"litellm.BadRequestError: too long","type":null,"param":null,"code":"400"}}`), false},
+		{"an error inside a stream, its status as text", streamed, events(`{"error":{"message":"litellm.APIConnectionError: Connection error.","type":null,"param":null,"code":"500"}}`), true},
+		{"an error inside a stream with a word for a code", streamed, events(`{"error":{"message":"overloaded","code":"overloaded"}}`), true},
 		{"a good stream", streamed, events(`{"choices":[{"delta":{"content":"a"},"finish_reason":"stop"}]}`, "[DONE]"), false},
 		{"a good reply", plain, good, false},
 	} {
