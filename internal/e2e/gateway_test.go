@@ -82,6 +82,12 @@ func startCommand(t *testing.T, env, argv []string, address func(line string) st
 // launch starts a command that serves. See start.
 func launch(t *testing.T, cmd *exec.Cmd, address func(line string) string) (*process, string) {
 	t.Helper()
+	return launchSlow(t, cmd, patience, address)
+}
+
+// launchSlow is launch for a command that takes its time, even on a quiet machine.
+func launchSlow(t *testing.T, cmd *exec.Cmd, limit time.Duration, address func(line string) string) (*process, string) {
+	t.Helper()
 	p := &process{cmd: cmd, ended: make(chan struct{}), served: make(chan string, 1)}
 	name := filepath.Base(cmd.Path) + " " + strings.Join(cmd.Args[1:], " ")
 	stderr, err := p.cmd.StderrPipe()
@@ -104,7 +110,7 @@ func launch(t *testing.T, cmd *exec.Cmd, address func(line string) string) (*pro
 		return p, at
 	case <-p.ended:
 		t.Fatalf("%s ended: %v\n%s", name, p.err, p.text())
-	case <-time.After(patience):
+	case <-time.After(limit):
 		t.Fatalf("%s does not serve\n%s", name, p.text())
 	}
 	return nil, ""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the SDKs that the end-to-end tests drive, each with pinned versions, into a cache folder.
 #
-#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openai2] [openaigo] [collector] [conformance] [kubernetes] [openapi] [browser]
+#   internal/e2e/setup.sh [--check] [python] [node] [frameworks] [openai2] [litellm] [openaigo] [collector] [conformance] [kubernetes] [openapi] [browser]
 #
 # Without a part it takes all. A part that is there and fits its pins is left as it is, so that a second run takes
 # a moment. --check installs nothing: it names each part that is missing or outdated and exits with 1.
@@ -40,9 +40,9 @@ wanted() {
 		need node "Node.js 20 or newer"
 		(cd "$here/frameworks" && { python3 -V && node --version && cat requirements.txt package.json package-lock.json; } | digest)
 		;;
-	openai2)
+	openai2 | litellm)
 		need python3 "Python 3.10 or newer (Debian: apt-get install python3 python3-venv)"
-		{ python3 -V && cat "$here/openai2/requirements.txt"; } | digest
+		{ python3 -V && cat "$here/$1/requirements.txt"; } | digest
 		;;
 	openaigo | collector)
 		need go "Go, the version of go.mod"
@@ -64,7 +64,7 @@ wanted() {
 		need node "Node.js 20 or newer"
 		{ node --version && cat "$here/browser/package.json" "$here/browser/package-lock.json"; } | digest
 		;;
-	*) fail "there is no part $1: want python, node, frameworks, openai2, openaigo, collector, conformance, kubernetes, openapi or browser" ;;
+	*) fail "there is no part $1: want python, node, frameworks, openai2, litellm, openaigo, collector, conformance, kubernetes, openapi or browser" ;;
 	esac
 }
 
@@ -80,6 +80,9 @@ install_frameworks() {
 
 # Frameworks that do not go with OpenAI's newest SDK for Python, but with the major version before it.
 install_openai2() { pip_install openai2; }
+
+# LiteLLM's proxy, which is nobody's SDK: the gateway stands behind it and in front of it.
+install_litellm() { pip_install litellm; }
 
 # pip_install PART: its requirements, into a venv.
 pip_install() {
@@ -141,7 +144,7 @@ if [[ ${1-} == --check ]]; then
 	shift
 fi
 if [[ $# == 0 ]]; then
-	set -- python node frameworks openai2 openaigo collector conformance kubernetes openapi browser
+	set -- python node frameworks openai2 litellm openaigo collector conformance kubernetes openapi browser
 fi
 status=0
 for part in "$@"; do
