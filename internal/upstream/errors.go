@@ -1,12 +1,15 @@
 package upstream
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"regexp"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/outbound"
@@ -89,18 +92,34 @@ func (e *Error) elsewhere() bool {
 	return !e.Began && e.Kind != Refused && e.Kind != Canceled
 }
 
-// badKey is how providers refuse a key under a status of 400: Gemini (API_KEY_INVALID, API key not valid), xAI (Incorrect
-// API key provided), and LiteLLM without a database, which looks there for any key but its own (no_db_connection).
-var badKey = regexp.MustCompile(`(?i)api_key_invalid|api key not valid|(incorrect|invalid)[_ ]api[_ ]key|no_db_connection`)
+// badKey is how providers begin to say under a status of 400 that they refuse a key: Gemini (API key not valid), xAI
+// (Incorrect API key provided). Further on in a message it may be the client's own text.
+var badKey = regexp.MustCompile(`(?i)^(api key not valid|(incorrect|invalid) api key)`)
+
+// refusesKey says whether an error under a status of 400 is about the key. LiteLLM without a database has a type for it:
+// it looks there for any key but its own.
+func refusesKey(object json.RawMessage, message string) bool {
+	if badKey.MatchString(message) {
+		return true
+	}
+	for _, key := range []string{"type", "code"} {
+		switch gjson.GetBytes(object, key).String() {
+		case "invalid_api_key", "no_db_connection":
+			return true
+		}
+	}
+	return false
+}
 
 // fromReply is the error that a reply with a status of 400 or more is.
 func fromReply(name string, resp *http.Response, body []byte, retryAfter time.Duration) *Error {
 	e := &Error{Upstream: name, Status: resp.StatusCode, Header: resp.Header, Body: body, RetryAfter: retryAfter}
-	if object := errorObject(body); object != nil {
+	object := errorObject(body)
+	if object != nil {
 		e.Message = (&chat.ErrorReply{Object: object}).Message()
 	}
 	switch s := resp.StatusCode; {
-	case s == http.StatusUnauthorized || s == http.StatusForbidden, s == http.StatusBadRequest && badKey.Match(body):
+	case s == http.StatusUnauthorized || s == http.StatusForbidden, s == http.StatusBadRequest && refusesKey(object, e.Message):
 		e.Kind = Auth
 	case s == http.StatusTooManyRequests:
 		e.Kind = Busy

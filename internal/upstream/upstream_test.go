@@ -211,7 +211,9 @@ func TestAKeyThatIsRefusedUnder400IsTheOperators(t *testing.T) {
 		{"Gemini", `[{"error":{"code":400,"message":"API key not valid. Please pass a valid API key.","status":"INVALID_ARGUMENT"}}]`, Auth},
 		{"xAI", `{"code":"Client specified an invalid argument","error":"Incorrect API key provided: sk***. You can obtain an API key from the console."}`, Auth},
 		{"LiteLLM without a database", `{"error":{"message":"No connected db.","type":"no_db_connection","param":null,"code":"400"}}`, Auth},
+		{"OpenAI's code", `{"error":{"message":"No.","type":"invalid_request_error","code":"invalid_api_key"}}`, Auth},
 		{"another fault", `{"error":{"message":"messages must not be empty"}}`, Refused},
+		{"one that repeats the client's text", `{"error":{"message":"unknown role in \"Incorrect API key provided\"","code":"bad_role"}}`, Refused},
 	} {
 		s, _ := script(t, status(400, tt.body))
 		_, err := NewRoutes(NewRoute(client(t, s.URL, "retry: {attempts: 1}\n"), "", 0)).Ask(t.Context(), ask(t, plain))
