@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,8 +22,12 @@ func TestEveryBlockSaysWhatItIs(t *testing.T) {
 		for _, m := range fencedBlock.FindAllStringSubmatch(text, -1) {
 			switch m[1] {
 			case "sh", "yaml", "python", "js", "go", "text":
+			case "json":
+				if !json.Valid([]byte(m[2])) {
+					t.Errorf("%s: no valid JSON:\n%s", filepath.Base(document), m[2])
+				}
 			default:
-				t.Errorf("%s: the block is of %q, want sh, yaml, python, js, go or text:\n%s", filepath.Base(document), m[1], m[2])
+				t.Errorf("%s: the block is of %q, want sh, yaml, json, python, js, go or text:\n%s", filepath.Base(document), m[1], m[2])
 			}
 		}
 		// An indented block says nothing. Within a list such a line is just its item's.
