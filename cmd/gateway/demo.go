@@ -39,7 +39,7 @@ func demoCommand() *cobra.Command {
 and the gateway start in this process, one question is asked over HTTP, and what happened is printed.
 Then it keeps serving until it is interrupted.`,
 		Example: "  gateway demo\n  gateway demo --once",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	}
 	once := cmd.Flags().Bool("once", false, "end after the question")
 	addr := cmd.Flags().String("listen", demoAddress, "address of the gateway, on this machine")

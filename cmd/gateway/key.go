@@ -15,7 +15,7 @@ func keyCommand() *cobra.Command {
 		Use:     "new",
 		Short:   "Print a new key, and the lines of the configuration that let it in",
 		Example: "  gateway key new",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			secret := make([]byte, 32)
 			if _, err := rand.Read(secret); err != nil {

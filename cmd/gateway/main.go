@@ -32,14 +32,18 @@ func (e usageError) Unwrap() error { return e.err }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := root().ExecuteContext(ctx)
+	cmd, err := root().ExecuteContextC(ctx)
 	stop()
 	if err == nil {
 		return
 	}
 	fmt.Fprintln(os.Stderr, err)
 	var usage usageError
-	if errors.As(err, &usage) || isCobraUsage(err) {
+	switch cobras := isCobraUsage(err); {
+	case cobras && cmd.HasParent():
+		fmt.Fprintf(os.Stderr, "Usage: %s; see %s --help\n", cmd.UseLine(), cmd.CommandPath())
+		fallthrough
+	case cobras, errors.As(err, &usage):
 		os.Exit(exitUsage)
 	}
 	os.Exit(exitFailure)
@@ -68,6 +72,17 @@ func root() *cobra.Command {
 	cmd.CompletionOptions.HiddenDefaultCmd = true
 	cmd.AddCommand(serveCommand(), validateCommand(), schemaCommand(), toolsCommand(), runsCommand(), testCommand(), mockCommand(), demoCommand(), keyCommand(), versionCommand())
 	return cmd
+}
+
+// noArgs is for a command that takes flags alone. Other programs take the name of the configuration as it is.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.Flags().Lookup("config") != nil {
+		return usageError{fmt.Errorf("%s takes no argument %q: name a configuration with -c %[2]s", cmd.CommandPath(), args[0])}
+	}
+	return usageError{fmt.Errorf("%s takes no argument, such as %q; see %[1]s --help", cmd.CommandPath(), args[0])}
 }
 
 // group makes a command that only holds others refuse a name that is none of them.

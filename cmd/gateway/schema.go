@@ -15,7 +15,7 @@ func schemaCommand() *cobra.Command {
 		Example: `  gateway schema > gateway.schema.json
   # first line of gateway.yaml:  # yaml-language-server: $schema=gateway.schema.json
   gateway schema --markdown | less`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 	}
 	markdown := cmd.Flags().Bool("markdown", false, "print all keys as a document instead")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -45,7 +45,7 @@ requests to come, and those under way end on the old one. An invalid one changes
 gateway_config_reload_success becomes 0. A changed server.listen, server.admin_listen, log.format,
 trace.otlp_endpoint, trace.otlp_headers or trace.sample takes effect at the next start.`,
 		Example: "  gateway serve -c gateway.yaml",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	}
 	path := configFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -96,16 +96,29 @@ func listen(ctx context.Context, c proxy.Config) (proxy.Listeners, error) {
 	var err error
 	var lc net.ListenConfig
 	if l.Main, err = lc.Listen(ctx, "tcp", c.Listen); err != nil {
-		return l, fmt.Errorf("server.listen: %w", err)
+		return l, listenError("server.listen", err)
 	}
 	if c.AdminListen == "" {
 		return l, nil
 	}
 	if l.Admin, err = lc.Listen(ctx, "tcp", c.AdminListen); err != nil {
 		_ = l.Main.Close()
-		return l, fmt.Errorf("server.admin_listen: %w", err)
+		return l, listenError("server.admin_listen", err)
 	}
 	return l, nil
+}
+
+// listenError says what to do where an address can't be had.
+func listenError(key string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: %w: another process serves there, maybe a gateway: stop it, or set another address", key, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s: %w: it is no address of this machine", key, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: %w: ports below 1024 may be kept for root: set another", key, err)
+	}
+	return fmt.Errorf("%s: %w", key, err)
 }
 
 // gateway is everything that serves, wired together: what lives as long as the process, and the generation in force.

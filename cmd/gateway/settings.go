@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 
 	"github.com/toolgate/toolgate/internal/auth"
@@ -138,6 +139,7 @@ func check(f *config.File) (*checked, error) {
 	if len(f.Problems()) == 0 {
 		c.tools.CheckTime(c.limits.Time)
 		c.tools.Advise(root, strangers)
+		c.adviseLists(root)
 	}
 	if c.Budget.AnswerReserve != nil && c.limits.Time > 0 && c.limits.Reserve >= c.limits.Time {
 		root.Get("budget").FailKey("answer_reserve", "want less than max_seconds (%s), of which it is a part", c.limits.Time)
@@ -152,6 +154,9 @@ func check(f *config.File) (*checked, error) {
 
 func (c *checked) checkModels(root *config.Node) {
 	if c.Upstreams.Len() == 0 {
+		if root.Misspelt("upstreams") {
+			return
+		}
 		root.Fail("upstreams is missing: want at least one, such as upstreams: {openai: {base_url: https://api.openai.com/v1, api_key: \"${OPENAI_API_KEY}\"}}")
 		return
 	}
@@ -179,12 +184,21 @@ func (c *checked) unguarded(listen string) bool {
 
 // checkListen refuses to serve strangers by accident.
 func (c *checked) checkListen(root *config.Node) {
-	if c.unguarded(c.Server.Listen) {
+	_, _, malformed := net.SplitHostPort(c.Server.Listen) // reported
+	if malformed == nil && !meansAuth(root) && c.unguarded(c.Server.Listen) {
 		root.Get("server").FailKey("listen", "%s is reached from other machines and no auth is configured: add auth.keys (gateway key new prints one) or auth.keys_file, or set auth.open: true", c.Server.Listen)
 	}
 	if c.Server.AdminListen != "" && c.Server.AdminListen == c.Server.Listen {
 		root.Get("server").FailKey("admin_listen", "want another address than listen, or none")
 	}
+}
+
+// meansAuth says whether auth is there but written in a way that nobody can be let in by, which has been reported as such.
+func meansAuth(root *config.Node) bool {
+	auth := root.Get("auth")
+	keys, jwt := auth.Get("keys").Kind(), auth.Get("jwt").Kind()
+	return keys != config.Null && keys != config.List || jwt != config.Null && jwt != config.Mapping ||
+		root.Misspelt("auth") || auth.Misspelt("keys", "keys_file", "jwt", "open")
 }
 
 // checkTrust refuses headers that nobody could send.

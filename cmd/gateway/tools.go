@@ -35,7 +35,7 @@ func toolsListCommand() *cobra.Command {
 
 Tokens are estimated, at four characters each; what a provider counts differs by some.`,
 		Example: "  gateway tools list -c gateway.yaml\n  gateway tools list --model assistant --key web",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	}
 	path := configFlag(cmd)
 	asJSON := cmd.Flags().Bool("json", false, "print the declarations as a request has them")

@@ -17,7 +17,7 @@ func validateCommand() *cobra.Command {
 		Use:     "validate",
 		Short:   "Check a configuration; exit code 2 with every fault where there is one",
 		Example: "  gateway validate -c gateway.yaml\n  gateway validate --connect\n  gateway validate --print-config",
-		Args:    cobra.NoArgs,
+		Args:    noArgs,
 	}
 	path := configFlag(cmd)
 	connect := cmd.Flags().Bool("connect", false, "try databases, MCP servers, Redis and the key set of auth.jwt too; exit code 1 where one can't be reached")
@@ -26,6 +26,9 @@ func validateCommand() *cobra.Command {
 		from, err := sourceOf(*path)
 		if err != nil {
 			return err
+		}
+		if from == "" {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: there is no %s here: this is the plain proxy that OPENAI_BASE_URL and OPENAI_API_KEY make\n", defaultFile)
 		}
 		f := from.read()
 		c, err := check(f)

@@ -64,7 +64,7 @@ type KeyConfig struct {
 
 // Check reports what can't work.
 func (c *KeyConfig) Check(n *config.Node) {
-	if c.Name == "" {
+	if c.Name == "" && !n.Misspelt("name") {
 		n.Fail("name is missing: want a short name for logs and metrics")
 	}
 	if b, err := hex.DecodeString(c.SHA256); err != nil || len(b) != sha256.Size {

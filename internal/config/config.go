@@ -33,6 +33,7 @@ type File struct {
 	problems []Problem
 	warnings []Problem
 	faulty   map[place]bool // where a value is known to be bad: what else is said of it is noise
+	misspelt map[place]bool // keys that an unknown one beside their place was taken for
 	secrets  map[string]bool
 	active   map[any]bool // pointers whose DecodeNode is running
 	used     map[string]Sum
@@ -81,7 +82,7 @@ func Parse(name, dir string, data []byte, lookup func(string) (string, bool)) *F
 }
 
 func newFile(name string, lookup func(string) (string, bool)) *File {
-	return &File{name: name, lookup: lookup, faulty: map[place]bool{}, secrets: map[string]bool{}, active: map[any]bool{}, used: map[string]Sum{}}
+	return &File{name: name, lookup: lookup, faulty: map[place]bool{}, misspelt: map[place]bool{}, secrets: map[string]bool{}, active: map[any]bool{}, used: map[string]Sum{}}
 }
 
 // Root is the whole document, or nil when it could not be parsed. An empty file is an empty mapping.

@@ -186,6 +186,7 @@ func (n *Node) unknown(key string, fields []field, also []string) {
 	message := fmt.Sprintf("unknown key %q", key)
 	if near := suggest.Nearest(key, known, 1); len(near) > 0 {
 		message += fmt.Sprintf(": did you mean %q?", near[0])
+		n.doc.file.misspelt[place{n.doc.name, join(n.Path(), near[0])}] = true
 	} else if len(known) > 0 && len(known) <= 12 {
 		message += ": the known keys are " + strings.Join(known, ", ")
 	}

@@ -139,12 +139,21 @@ func (n *Node) Fail(format string, args ...any) {
 	n.doc.file.report(n.problem(format, args...))
 }
 
-// FailKey reports a problem of the entry key of a mapping: at the key where it stands, else at the mapping.
+// FailKey reports a problem of the entry key of a mapping: at the key where it stands, else at the mapping. That it is
+// not there is not said where it is only misspelt, which has been reported.
 func (n *Node) FailKey(key, format string, args ...any) {
-	if n == nil {
+	if n == nil || n.Misspelt(key) {
 		return
 	}
 	n.doc.file.report(n.keyProblem(key, format, args...))
+}
+
+// Misspelt says whether one of the keys is not there but was reported as what an unknown key beside it may have meant,
+// so that it would be the same fault twice to say that it is missing.
+func (n *Node) Misspelt(keys ...string) bool {
+	return n != nil && slices.ContainsFunc(keys, func(key string) bool {
+		return n.Get(key) == nil && n.doc.file.misspelt[place{n.doc.name, join(n.Path(), key)}]
+	})
 }
 
 // Warn reports what should be looked at but does not make the file bad.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
@@ -30,7 +31,9 @@ func (d *document) read(data []byte) (root *Node) {
 		return nil
 	}
 	if at := badCharacter(data); at >= 0 {
-		if r, size := utf8.DecodeRune(data[at:]); size == 1 && r == utf8.RuneError {
+		if name := foreignEncoding(data); name != "" {
+			d.fail(Pos{1, 1}, "the file is in %s: save it as UTF-8", name)
+		} else if r, size := utf8.DecodeRune(data[at:]); size == 1 && r == utf8.RuneError {
 			d.fail(d.posOf(at), "the file must be UTF-8: the byte 0x%02x is not", data[at])
 		} else {
 			d.fail(d.posOf(at), `the control character 0x%02x is not allowed: write "\x%02x" in double quotes`, data[at], data[at])
@@ -87,6 +90,10 @@ var hints = []struct{ part, hint string }{
 	{"non-map value is specified", `want "key: value" here`},
 	{"map key-value is pre-defined", "the key has a value already: look at the indentation"},
 	{"could not find end character", "the closing quote is missing"},
+	{"value is not allowed in this context", "look at the indentation: keys of one mapping begin in the same column"},
+	{"unexpected key name", `want "key:" here, with a colon`},
+	{"must be specified", "a bracket or a quote before it is not closed, or a comma is missing"},
+	{"end token", "the closing bracket is missing, or a comma too many stands before it"},
 }
 
 // explain is where and why the parser gave up. It never repeats the text of the file, which may be a secret's.
@@ -102,18 +109,46 @@ func (d *document) explain(err error) (Pos, string) {
 	if strings.HasPrefix(message, "invalid header option") {
 		return at, "a block text begins with | or > and a line break; put a text that begins with | or > in quotes"
 	}
+	if blank, found := d.oddBlank(at); found {
+		return at, message + fmt.Sprintf(": the line begins with the character U+%04X, which looks like a blank and is none: indent with spaces", blank)
+	}
+	switch around := d.data[max(0, d.offset(at)-1):]; {
+	case bytes.HasPrefix(around, []byte("${")):
+		return at, message + ": inside { } and [ ], put a text that holds ${...} in quotes"
+	case len(around) > 1 && (around[0] == '*' || strings.IndexByte("*&%!", around[1]) >= 0):
+		return at, message + ": put a text that begins with *, &, % or ! in quotes"
+	}
 	for _, h := range hints {
 		if strings.Contains(message, h.part) {
 			return at, message + ": " + h.hint
 		}
 	}
-	switch around := d.data[max(0, d.offset(at)-1):]; {
-	case bytes.HasPrefix(around, []byte("${")):
-		message += ": inside { } and [ ], put a text that holds ${...} in quotes"
-	case len(around) > 1 && (around[0] == '*' || strings.IndexByte("*&%!", around[1]) >= 0):
-		message += ": put a text that begins with *, &, % or ! in quotes"
-	}
 	return at, message
+}
+
+// oddBlank is a blank of another kind than YAML knows before the first word of a line, as copies of web pages have it.
+func (d *document) oddBlank(at Pos) (rune, bool) {
+	line := d.data[d.offset(Pos{at.Line, 1}):]
+	for _, r := range string(line[:min(len(line), 200)]) {
+		switch {
+		case r == ' ', r == '-':
+		case r > unicode.MaxASCII && (unicode.IsSpace(r) || unicode.Is(unicode.Cf, r)):
+			return r, true
+		default:
+			return 0, false
+		}
+	}
+	return 0, false
+}
+
+// foreignEncoding is the name of the encoding that a text in none of ASCII's begins to be in.
+func foreignEncoding(data []byte) string {
+	for _, begin := range []string{"\xff\xfe", "\xfe\xff"} {
+		if bytes.HasPrefix(data, []byte(begin)) {
+			return "UTF-16"
+		}
+	}
+	return ""
 }
 
 // fail reports a problem of the text as such.

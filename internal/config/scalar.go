@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,7 @@ func (n *Node) scalar(v reflect.Value, f field) {
 		return
 	}
 	if err := n.convert(v); err != nil {
-		n.failBad("%s, got %s", err, n.show())
+		n.failBad("%s, got %s%s", err, n.show(), n.meant(v))
 		return
 	}
 	switch {
@@ -39,6 +40,26 @@ func (n *Node) scalar(v reflect.Value, f field) {
 		n.failBad("want %s or more, got %s", f.min, n.show())
 	}
 }
+
+// meant says what would be right where that shows in a value of the wrong kind.
+func (n *Node) meant(v reflect.Value) string {
+	switch {
+	case n.kind == Mapping && v.Kind() == reflect.String && (n.Get("$file") != nil || n.Get("file") != nil):
+		return `: the content of a file is "${file:PATH}"`
+	case n.kind != String || n.hidden || v.Kind() == reflect.String || v.Type() == typeDuration || v.Type() == typeSize:
+		return ""
+	case plainKind(n.text) == Number && v.Kind() != reflect.Bool, plainKind(n.text) == Bool && v.Kind() == reflect.Bool:
+		return ", a text: take the quotes off"
+	case v.Kind() == reflect.Bool:
+		return ""
+	}
+	if m := numberWithUnit.FindStringSubmatch(n.text); m != nil {
+		return ": want it without the unit"
+	}
+	return ""
+}
+
+var numberWithUnit = regexp.MustCompile(`^[0-9][0-9.]* ?[A-Za-z]+$`)
 
 // convert sets v or says what is wanted.
 func (n *Node) convert(v reflect.Value) error {
@@ -128,7 +149,7 @@ func (n *Node) secret(v reflect.Value) {
 		n.doc.file.addSecret(n.text)
 		n.masked = true
 	default:
-		n.failBad("want a text, got %s", n.kind)
+		n.failBad("want a text, got %s%s", n.kind, n.meant(v))
 	}
 }
 
@@ -137,7 +158,11 @@ func (n *Node) want(k Kind) bool {
 	if n.kind == k {
 		return true
 	}
-	n.failBad("want %s, got %s", k, n.show())
+	hint := ""
+	if k == List && n.kind == Mapping {
+		hint = ": begin each item with a dash, as in - {key: value}"
+	}
+	n.failBad("want %s, got %s%s", k, n.show(), hint)
 	return false
 }
 

@@ -51,6 +51,7 @@ var ownedMembers = map[string]bool{"model": true, "messages": true, "tools": tru
 // Check reports what can't work.
 func (c *Config) Check(n *config.Node) {
 	switch {
+	case c.Upstream == "" && len(c.Routes) == 0 && n.Misspelt("upstream", "routes"):
 	case c.Upstream == "" && len(c.Routes) == 0:
 		n.Fail("want an upstream, or routes with one each")
 	case c.Upstream != "" && len(c.Routes) > 0:

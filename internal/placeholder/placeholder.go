@@ -160,6 +160,8 @@ func (t *Template) Check(known func(name string) bool, among ...string) []string
 		m := fmt.Sprintf("{%s} names no parameter", name)
 		if near := suggest.Nearest(name, among, 1); len(near) > 0 {
 			m += fmt.Sprintf(": did you mean {%s}?", near[0])
+		} else if len(among) > 0 && len(among) <= 12 {
+			m += ": the known ones are " + strings.Join(among, ", ")
 		}
 		messages = append(messages, m)
 	}

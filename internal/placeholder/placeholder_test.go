@@ -111,7 +111,7 @@ func TestCheckNamesTheNearestParameter(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := tmpl.Check(func(name string) bool { return slices.Contains(params, name) }, params...)
-	want := []string{"{idd} names no parameter: did you mean {id}?", "{zzzzzz} names no parameter"}
+	want := []string{"{idd} names no parameter: did you mean {id}?", "{zzzzzz} names no parameter: the known ones are id, title"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("Check() (-want +got)\n%s", diff)
 	}

@@ -39,8 +39,16 @@ func (c *Config) SetDefaults() {
 // Check reports what can't work.
 func (c *Config) Check(n *config.Node) {
 	for key, addr := range map[string]string{"listen": c.Listen, "admin_listen": c.AdminListen} {
-		if _, _, err := net.SplitHostPort(addr); err != nil && (addr != "" || key == "listen") {
+		if addr == "" && key != "listen" {
+			continue
+		}
+		_, port, err := net.SplitHostPort(addr)
+		if err != nil {
 			n.FailKey(key, "want HOST:PORT, such as 127.0.0.1:8080")
+			continue
+		}
+		if p, err := strconv.Atoi(port); err == nil && (p < 0 || p > 65535) {
+			n.FailKey(key, "want a port from 0 to 65535, got %s", port)
 		}
 	}
 	if _, err := NewEndpoints(c.Passthrough); err != nil {

@@ -76,8 +76,8 @@ func newSet(t *testing.T, yaml string, do call, change ...func(*Options)) *Set {
 
 func TestReadRefuses(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, want string }{
-		{"no kind", "a: {description: A.}", "a: want exactly one of fake, other"},
-		{"two kinds", "a: {description: A., fake: x, other: x}", "want exactly one of fake, other"},
+		{"no kind", "a: {description: A.}", "a: want what the tool does: one of fake, other"},
+		{"two kinds", "a: {description: A., fake: x, other: x}", "a.other: stands beside fake"},
 		{"no description", "a: {fake: x}", "description is missing"},
 		{"a name that models can't call", "a b: {description: A., fake: x}", `"a b" is no name for a tool`},
 		{"a list of tools", "[{name: a}]", "want a mapping of tool names"},

@@ -78,11 +78,17 @@ func readTool(name string, n *config.Node, kinds []tool.Kind, named map[string]j
 	}
 	def := &definition{}
 	n.DecodeKnown(&def.common, keys...)
-	if def.common.Description == "" {
+	if def.common.Description == "" && !n.Misspelt("description") {
 		n.Fail("description is missing: the model chooses tools by it")
 	}
-	if len(chosen) != 1 {
-		n.Fail("want exactly one of %s", strings.Join(keys, ", "))
+	switch {
+	case len(chosen) == 0 && n.Misspelt(keys...):
+		return nil // the key of its kind is reported
+	case len(chosen) == 0:
+		n.Fail("want what the tool does: one of %s", strings.Join(keys, ", "))
+		return nil
+	case len(chosen) > 1:
+		n.FailKey(chosen[1].Name, "stands beside %s: a tool is exactly one of %s", chosen[0].Name, strings.Join(keys, ", "))
 		return nil
 	}
 	def.schema = schema.FromNode(def.common.Parameters, named)
@@ -129,6 +135,15 @@ func (d *definition) params() map[string]tool.Param {
 		params[p] = tool.Param{Optional: d.schema.Optional(p), Bound: bound}
 	}
 	return params
+}
+
+// Names are the names of the tools, in the order of the file.
+func (d *Definitions) Names() []string {
+	names := make([]string, len(d.list))
+	for i, def := range d.list {
+		names[i] = def.spec.Name
+	}
+	return names
 }
 
 // CheckSecrets reports tools whose description or schema would tell the model a secret or the host of their own

@@ -43,7 +43,7 @@ func TestFaultsOfTheFile(t *testing.T) {
 		{"a JSON text that is none", "{" + u + `, body: '{"a": {id}'}`, []string{"body: this is not valid JSON once its placeholders are filled in"}},
 		{"a type without a body", "{" + u + `, content_type: text/plain}`, []string{"content_type: there is no body that it could be of"}},
 		{"a type that is none", "{" + u + `, body: json, content_type: "a b c"}`, []string{"content_type: this is no media type"}},
-		{"jq that does not parse", "{" + u + `, result: ".a |"}`, []string{"1:29: result: jq: unexpected EOF"}},
+		{"jq that does not parse", "{" + u + `, result: ".a |"}`, []string{"1:29: result: jq: the program ends too early"}},
 		{"jq that names nothing", "{" + u + `, fail_when: foo(1)}`, []string{"fail_when: jq: function not defined: foo/1"}},
 		{"jq and the environment", "{" + u + `, result: env.PATH, fail_when: "$ENV.PATH"}`, []string{"result: jq: env and $ENV are not available", "fail_when: jq: env and $ENV are not available"}},
 		{"jq and input", "{" + u + `, result: input}`, []string{"input(s)/0 is not allowed"}},

@@ -15,6 +15,7 @@ type filter struct{ code *gojq.Code }
 
 var (
 	errEnvironment = errors.New("env and $ENV are not available")
+	errUnended     = errors.New("the program ends too early: a bracket, a quote or an end is missing")
 	errOutput      = errors.New("the program's output is over 4 MiB")
 )
 
@@ -32,6 +33,9 @@ func (b *builder) filter(key, src string) *filter {
 
 func newFilter(src string) (*filter, error) {
 	query, err := gojq.Parse(src)
+	if err != nil && err.Error() == "unexpected EOF" {
+		return nil, errUnended
+	}
 	if err != nil {
 		return nil, err
 	}

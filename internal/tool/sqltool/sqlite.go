@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -48,6 +50,7 @@ func openSQLite(file string, maxConns int32) *sqliteEngine {
 // connection are no other package's.
 type connector struct {
 	driver *sqlitedriver.Driver
+	file   string
 	dsn    string
 }
 
@@ -66,14 +69,21 @@ func newConnector(file, options string, rule sqlitedriver.AuthorizerFn) *connect
 		}
 		return c.RegisterAuthorizer(rule)
 	})
-	return &connector{d, "file://" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=600000&_defensive=1&_error_rc=1&" + options}
+	return &connector{d, file, "file://" + (&url.URL{Path: path}).EscapedPath() + "?_busy_timeout=600000&_defensive=1&_error_rc=1&" + options}
 }
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	return c.driver.Open(c.dsn)
+	conn, err := c.driver.Open(c.dsn)
+	if err != nil {
+		if _, absent := os.Stat(c.file); errors.Is(absent, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: there is no file %s", err, c.file)
+		}
+		return nil, err
+	}
+	return conn, nil
 }
 
 func (c *connector) Driver() driver.Driver { return c.driver }

@@ -186,8 +186,8 @@ func TestSQLiteFiles(t *testing.T) {
 			d := at("missing.db")
 			_, err := d.ask(t, query, `{}`)
 			wantError(t, err, tool.Unavailable, tool.TypeConnect)
-			if err := d.dbs.Ping(t.Context(), "db"); err == nil {
-				t.Error("Ping() is no error")
+			if err := d.dbs.Ping(t.Context(), "db"); err == nil || !strings.HasSuffix(err.Error(), "there is no file "+filepath.Join(dir, "missing.db")) {
+				t.Errorf("Ping() = %v, want it to name the file", err)
 			}
 		}
 		if _, err := os.Stat(filepath.Join(dir, "missing.db")); !errors.Is(err, os.ErrNotExist) {
