@@ -13,7 +13,7 @@ import (
 )
 
 func importCommand() *cobra.Command {
-	return group(&cobra.Command{Use: "import", Short: "Write the YAML of tools from what documentation gives"}, importCurlCommand(), importMCPCommand())
+	return group(&cobra.Command{Use: "import", Short: "Write the YAML of tools from what documentation gives"}, importCurlCommand(), importMCPCommand(), importOpenAPICommand())
 }
 
 // maxImport bounds what is read from stdin.

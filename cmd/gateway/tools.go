@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -106,10 +107,21 @@ func printTools(out io.Writer, tools []*registry.Tool) error {
 		n := tokens(t.Declaration())
 		total += n
 		first, _, _ := strings.Cut(t.Description(), "\n")
-		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", t.Name, t.Kind, t.Effect, n, shorten(first, 60))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", t.Name, t.Kind, t.Effect, n, shorten(visible(first), 60))
 	}
 	fmt.Fprintf(w, "%d tools\t\t\t%d\tin each request\n", len(tools), total)
 	return w.Flush()
+}
+
+// visible is a text of others, such as that of a document or of an MCP server, without what a terminal would take for
+// orders.
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
 }
 
 // shorten cuts a text to fit a column.

@@ -1,5 +1,5 @@
 // Package adopt makes the YAML of a configuration from what documentation gives: a tool of a curl command, MCP servers of
-// the JSON of other programs. It reads text and gives text: nothing is run and nothing is asked.
+// the JSON of other programs, an entry under `openapi` of what a survey found in a document. It reads text and gives text: nothing is run and nothing is asked.
 package adopt
 
 import (

@@ -38,6 +38,7 @@ var commands = []commandBlock{
 	{document: "docs/runs.md", first: "gateway runs --tool lookup_cep --since 15m", run: testRunsBlock},
 	{document: "docs/tools.md", first: "gateway validate --connect -c gateway.yaml", run: testToolsBlock},
 	{document: "docs/tools.md", first: firstImport, run: testImportBlock},
+	{document: "docs/tools.md", first: "gateway tools import openapi tracker.yaml > entry.yaml", run: testImportOpenAPIBlock},
 	{document: "docs/deploy.md", first: "curl http://127.0.0.1:8080/v1/chat/completions -H 'Authorization: Bearer key-for-trying' -H 'Content-Type: application/json' \\", run: testComposeKeyBlock},
 
 	{document: "docs/quickstart.md", first: "export OPENAI_BASE_URL=https://api.openai.com/v1", why: "it is for a provider's real key; the test gives those variables another value"},
@@ -365,6 +366,42 @@ func testImportBlock(t *testing.T, block string) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}
+	}
+}
+
+// testImportOpenAPIBlock makes entries of a document: the second is the one that docs/tools.md shows.
+func testImportOpenAPIBlock(t *testing.T, block string) {
+	d := newDesk(t)
+	d.write(t, "tracker.yaml", `openapi: 3.1.0
+info: {title: Tracker, version: "1"}
+servers: [{url: https://tracker.example.com/api}]
+security: [{token: []}]
+components: {securitySchemes: {token: {type: http, scheme: bearer}}}
+paths:
+  /issues:
+    get: {operationId: list_issues, summary: List issues by state.}
+    post: {operationId: create_issue, summary: Open an issue.}
+  /users:
+    get: {operationId: list_users_admin, summary: List all users.}
+    post: {operationId: add_user, summary: Add a user.}
+`)
+	out := d.runs(t, block)
+	shown := ""
+	for _, b := range blocksOf(t, "docs/tools.md", "text") {
+		if strings.Contains(b, "spec: tracker.yaml") {
+			shown = b
+		}
+	}
+	if shown == "" || !strings.Contains(out, shown) {
+		t.Errorf("the document shows\n%s\nand the output is\n%s", shown, out)
+	}
+	for _, want := range []string{"tracker__create_issue", "in each request", "export TRACKER_TOKEN=..."} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if entry := d.runs(t, "cat entry.yaml"); !strings.Contains(entry, "- add_user") {
+		t.Errorf("entry.yaml has not every operation:\n%s", entry)
 	}
 }
 
