@@ -16,11 +16,13 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
 	"github.com/toolgate/toolgate/internal/chat"
 	"github.com/toolgate/toolgate/internal/globs"
 	"github.com/toolgate/toolgate/internal/mask"
 	"github.com/toolgate/toolgate/internal/registry"
+	"github.com/toolgate/toolgate/internal/suggest"
 	"github.com/toolgate/toolgate/internal/tool"
 )
 
@@ -216,6 +218,7 @@ func (g *gateway) call(cmd *cobra.Command, name, arguments string, fields map[st
 		return err
 	}
 	view := g.tools.View(nil, fields)
+	tellDropped(cmd.ErrOrStderr(), g.tools, name, arguments)
 	p := view.Prepare(name, json.RawMessage(chat.Quote(arguments)))
 	if p.Refusal != nil {
 		fmt.Fprintln(cmd.OutOrStdout(), p.Refusal.Text)
@@ -243,6 +246,31 @@ func (g *gateway) call(cmd *cobra.Command, name, arguments string, fields map[st
 		return errors.New("the call failed: " + string(seen.Code))
 	}
 	return nil
+}
+
+// tellDropped says which arguments are none of the tool's: a model's are dropped without a word.
+func tellDropped(out io.Writer, set *registry.Set, name, arguments string) {
+	for _, t := range set.All() {
+		known := gjson.GetBytes(t.Declaration(), "function.parameters.properties")
+		if t.Name != name || !gjson.Valid(arguments) || !known.IsObject() {
+			continue
+		}
+		var names []string
+		known.ForEach(func(key, _ gjson.Result) bool {
+			names = append(names, key.String())
+			return true
+		})
+		gjson.Parse(arguments).ForEach(func(key, _ gjson.Result) bool {
+			if key.Type == gjson.String && !slices.Contains(names, key.String()) {
+				hint := ""
+				if near := suggest.Nearest(key.String(), names, 1); len(near) > 0 {
+					hint = ": did you mean " + near[0] + "?"
+				}
+				fmt.Fprintf(out, "note: %s has no parameter %q, which is dropped%s\n", name, key.String(), hint)
+			}
+			return true
+		})
+	}
 }
 
 // tellRequest prints a request as it was sent, without secrets.

@@ -113,7 +113,7 @@ func (n *Node) decode(v reflect.Value, f field) {
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		if n.want(Mapping) {
+		if n.wantKeys(v) {
 			n.structure(v, nil)
 			n.check(v)
 		}
@@ -159,6 +159,23 @@ func (n *Node) structure(v reflect.Value, also []string) {
 			n.unknown(c.key, fields, also)
 		}
 	}
+}
+
+// wantKeys is want(Mapping) for a struct, of which it says what may stand in it.
+func (n *Node) wantKeys(v reflect.Value) bool {
+	if n.kind == Mapping {
+		return true
+	}
+	var known []string
+	for _, f := range fieldsOf(v.Type()) {
+		known = append(known, f.name)
+	}
+	hint := ""
+	if len(known) > 0 && len(known) <= 12 {
+		hint = ": its keys are " + strings.Join(known, ", ")
+	}
+	n.failBad("want a mapping, got %s%s", n.show(), hint)
+	return false
 }
 
 // entry decodes the value of a struct's key.

@@ -234,7 +234,7 @@ func TestAFragmentReportsUnderItsOwnName(t *testing.T) {
 	n.Fragment("a.json", []byte("{\"a\": 1,\n \"a\": 2}"))
 	const want = `gateway.yaml:2:10: budget.max_stepz: unknown key "max_stepz": did you mean "max_steps"?
 a.json:2:2: a: duplicate key: it is set already at line 1
-bad.json:1:2: not valid YAML: could not find flow map content
+bad.json:1:2: not valid YAML: could not find flow map content: want key: value between { and }, and the closing }
 schemas/lead.yaml:2:9: secret: is no keyword, got "${SECRET}"`
 	if diff := cmp.Diff(want, f.Problems().Error()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -93,6 +93,7 @@ var hints = []struct{ part, hint string }{
 	{"value is not allowed in this context", "look at the indentation: keys of one mapping begin in the same column"},
 	{"unexpected key name", `want "key:" here, with a colon`},
 	{"must be specified", "a bracket or a quote before it is not closed, or a comma is missing"},
+	{"flow map content", "want key: value between { and }, and the closing }"},
 	{"end token", "the closing bracket is missing, or a comma too many stands before it"},
 }
 

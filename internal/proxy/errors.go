@@ -63,6 +63,7 @@ const authRetry = 10 * time.Second
 var (
 	errUnauthorized = &Error{Status: http.StatusUnauthorized, Type: invalidRequest, Code: "invalid_api_key", Message: "no valid API key: send one of the gateway's keys as Authorization: Bearer KEY"}
 	errNoEndpoint   = &Error{Status: http.StatusNotFound, Type: invalidRequest, Code: "unknown_url", Message: "the gateway serves no such endpoint; others than chat completions are named under server.passthrough"}
+	errBaseURL      = &Error{Status: http.StatusNotFound, Type: invalidRequest, Code: "unknown_url", Message: "the gateway serves no such endpoint: the base URL of a client ends in /v1, once, so that it asks /v1/chat/completions"}
 	errNoMethod     = &Error{Status: http.StatusMethodNotAllowed, Type: invalidRequest, Code: "method_not_allowed", Message: "the endpoint has no such method"}
 	errBusy         = &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "overloaded", Message: "the gateway has as many requests as it takes at once; try again", RetryAfter: time.Second}
 	errCrowded      = &Error{Status: http.StatusServiceUnavailable, Type: serverError, Code: "overloaded", Message: "the gateway has as many connections as it takes at once; try again", RetryAfter: time.Second}

@@ -23,7 +23,7 @@ func (s *Server) pass(w http.ResponseWriter, r *http.Request) error {
 		return errNoMethod
 	}
 	if !i.site.Endpoints.Has(r.Method, below) {
-		return errNoEndpoint
+		return noEndpoint(r.URL.Path)
 	}
 	body, err := readBody(w, r, i.site.MaxBody)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -166,10 +167,20 @@ func (s *Server) router() chi.Router {
 	r.Use(s.accessLog)        // outside of recover, so that it sees the reply to a panic
 	r.Use(s.recoverPanics)    // outside of everything that may panic
 	r.Use(middleware.GetHead) // "All general-purpose servers MUST support the methods GET and HEAD" (RFC 9110, 9.1)
-	notFound := s.handle(func(http.ResponseWriter, *http.Request) error { return errNoEndpoint })
+	notFound := s.handle(func(_ http.ResponseWriter, r *http.Request) error { return noEndpoint(r.URL.Path) })
 	r.NotFound(notFound.ServeHTTP)
 	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return errNoMethod }).ServeHTTP)
 	return r
+}
+
+// noEndpoint says what is wrong with a path: mostly the base URL that a client was given.
+func noEndpoint(path string) error {
+	for _, end := range []string{"/chat/completions", "/models"} {
+		if strings.HasSuffix(path, end) {
+			return errBaseURL
+		}
+	}
+	return errNoEndpoint
 }
 
 // handle adapts a handler that returns an error, which becomes the reply.

@@ -234,6 +234,8 @@ func TestBadRequestsGetAClearErrorAndLoseNothing(t *testing.T) {
 		{name: "a path that climbs", path: "/v1/audio/../files", body: `{}`, status: 404, code: "unknown_url", text: "no such endpoint"},
 		{name: "an encoded path that climbs", path: "/v1/audio/%2e%2e/files", body: `{}`, status: 404, code: "unknown_url", text: "no such endpoint"},
 		{name: "another method", method: http.MethodPut, body: hi, status: 405, code: "method_not_allowed", text: "no such method"},
+		{name: "a base URL without /v1", path: "/chat/completions", body: `{}`, status: 404, code: "unknown_url", text: "the base URL of a client ends in /v1, once"},
+		{name: "a base URL with the endpoint", path: "/v1/v1/chat/completions", body: `{}`, status: 404, code: "unknown_url", text: "the base URL of a client ends in /v1, once"},
 		{name: "another path", path: "/nothing", method: http.MethodGet, status: 404, code: "unknown_url", text: "no such endpoint"},
 		{name: "a run that is not there", path: "/gateway/runs/run_x", method: http.MethodGet, status: 404, code: "run_not_found", text: "no such run"},
 	} {
