@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -188,19 +189,25 @@ func TestComposeTakesTheFile(t *testing.T) {
 	}
 	for _, s := range project.Services {
 		for _, v := range s.Volumes {
-			if _, err := os.Stat(v.Source); v.Type == "bind" && err != nil {
+			if v.Type != "bind" {
+				continue
+			}
+			info, err := os.Stat(v.Source)
+			if err != nil {
 				t.Errorf("%s mounts %v", s.Name, err)
+			} else if s.Name == "gateway" && !info.IsDir() {
+				t.Errorf("the gateway mounts the file %s: a new file in its place would not reach it", v.Source)
 			}
 		}
 	}
 	if len(project.Services) != 4 {
 		t.Errorf("services: %v", project.ServiceNames())
 	}
-	config, err := os.ReadFile(filepath.Join("..", "compose", "gateway.yaml"))
+	config, err := os.ReadFile(filepath.Join("..", "compose", "gateway", "gateway.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := os.ReadFile(filepath.Join("..", "compose", "keys.yaml"))
+	keys, err := os.ReadFile(filepath.Join("..", "compose", "gateway", "keys.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,19 +236,22 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 	file := filepath.Join(dir, "gateway.yaml")
 	write(t, filepath.Join(dir, "credentials", "openai-api-key"), "sk-x\n")
 	write(t, file, fmt.Sprintf("server: {listen: %q}\nupstreams: {openai: {base_url: %q, api_key: \"${file:%s}\"}}\n", main, provider(t), filepath.Join(dir, "credentials", "openai-api-key")))
-	for _, key := range []string{"ExecStartPre", "ExecStart"} {
-		m := regexp.MustCompile("(?m)^" + key + "=(.*)$").FindStringSubmatch(string(unit))
-		if m == nil {
-			t.Fatalf("the unit has no %s", key)
-		}
-		words := strings.Fields(strings.NewReplacer("/usr/local/bin/gateway", gateway, "/etc/gateway/gateway.yaml", file).Replace(m[1]))
-		if key == "ExecStartPre" {
-			run(t, words[0], words[1:]...)
-			continue
-		}
-		boot(t, exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...), main)
+	m := regexp.MustCompile("(?m)^ExecStart=(.*)$").FindStringSubmatch(string(unit))
+	if m == nil {
+		t.Fatal("the unit has no ExecStart")
 	}
+	start := func(file string) *exec.Cmd {
+		words := strings.Fields(strings.NewReplacer("/usr/local/bin/gateway", gateway, "/etc/gateway/gateway.yaml", file).Replace(m[1]))
+		return exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...)
+	}
+	boot(t, start(file), main)
 	chat(t, main, "")
+	faulty := filepath.Join(dir, "faulty.yaml")
+	write(t, faulty, "upstrems: {}\n")
+	var exit *exec.ExitError
+	if err := start(faulty).Run(); !errors.As(err, &exit) || !strings.Contains(string(unit), fmt.Sprintf("RestartPreventExitStatus=%d\n", exit.ExitCode())) {
+		t.Errorf("a faulty configuration ends with %v, which the unit does not know: it would be started again and again", err)
+	}
 }
 
 // Both ways to an image give the same one, for any processor: deploy/Dockerfile builds where it runs for where the image

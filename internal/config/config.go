@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,6 +117,9 @@ func readLimited(path string, limit int64) ([]byte, error) {
 
 // reason is an error of the file system without the operation and path, which the message has already.
 func reason(err error) string {
+	if errors.Is(err, fs.ErrPermission) && os.Getuid() >= 0 {
+		return fmt.Sprintf("permission denied: it has to be readable for user %d, as whom this runs", os.Getuid())
+	}
 	if p, ok := errors.AsType[*os.PathError](err); ok {
 		return p.Err.Error()
 	}

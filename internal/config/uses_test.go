@@ -1,8 +1,10 @@
 package config
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,3 +68,15 @@ func TestUsesOfAFileThatCannotBeRead(t *testing.T) {
 }
 
 func noEnvironment(string) (string, bool) { return "", false }
+
+// A file of the host that the user of a container may not read was "permission denied", and nobody knew for whom.
+func TestAFileThatMayNotBeReadSaysWho(t *testing.T) {
+	got := reason(&os.PathError{Op: "open", Path: "/etc/gateway/gateway.yaml", Err: fs.ErrPermission})
+	want := "permission denied: it has to be readable for user " + strconv.Itoa(os.Getuid()) + ", as whom this runs"
+	if os.Getuid() < 0 { // Windows has no such numbers
+		want = fs.ErrPermission.Error()
+	}
+	if got != want {
+		t.Errorf("reason() = %q, want %q", got, want)
+	}
+}

@@ -408,7 +408,7 @@ paths:
 // testComposeKeyBlock asks as the key of the Compose setup: the gateway has its file of keys.
 func testComposeKeyBlock(t *testing.T, block string) {
 	up := newProvider(t, scripted(t, postalScript))
-	keys := absolute(t, filepath.Join(root(), "deploy", "compose", "keys.yaml"))
+	keys := absolute(t, filepath.Join(root(), "deploy", "compose", "gateway", "keys.yaml"))
 	d := newDesk(t)
 	d.write(t, "gateway.yaml", strings.NewReplacer("https://api.openai.com/v1", up.URL+"/v1", "https://viacep.com.br", postalCodes(t)).Replace(blocksOf(t, "README.md", "yaml")[0])+"auth: {keys_file: "+keys+"}\n")
 	d.serves(t, "OPENAI_API_KEY=sk-x gateway serve", atGateway+"/healthz")
