@@ -248,8 +248,8 @@ func TestSystemdTakesTheUnit(t *testing.T) {
 	chat(t, main, "")
 	faulty := filepath.Join(dir, "faulty.yaml")
 	write(t, faulty, "upstrems: {}\n")
-	var exit *exec.ExitError
-	if err := start(faulty).Run(); !errors.As(err, &exit) || !strings.Contains(string(unit), fmt.Sprintf("RestartPreventExitStatus=%d\n", exit.ExitCode())) {
+	err = start(faulty).Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || !strings.Contains(string(unit), fmt.Sprintf("RestartPreventExitStatus=%d\n", exit.ExitCode())) {
 		t.Errorf("a faulty configuration ends with %v, which the unit does not know: it would be started again and again", err)
 	}
 }
