@@ -204,10 +204,28 @@ func (n *Node) unknown(key string, fields []field, also []string) {
 	if near := suggest.Nearest(key, known, 1); len(near) > 0 {
 		message += fmt.Sprintf(": did you mean %q?", near[0])
 		n.doc.file.misspelt[place{n.doc.name, join(n.Path(), near[0])}] = true
+	} else if before := n.emptyBefore(key); before != "" {
+		message += fmt.Sprintf(": %s before it has no value: indent what belongs into it", before)
 	} else if len(known) > 0 && len(known) <= 12 {
 		message += ": the known keys are " + strings.Join(known, ", ")
 	}
 	n.doc.file.report(n.keyProblem(key, "%s", message))
+}
+
+// emptyBefore is the key right before key if it has no value, as where what belongs into it was not indented.
+func (n *Node) emptyBefore(key string) string {
+	empty := ""
+	for _, c := range n.children {
+		switch {
+		case c.key == key:
+			return empty
+		case c.kind == Null && c.text == "" && c.pos.Line >= c.keyPos.Line:
+			empty = c.key
+		default:
+			empty = ""
+		}
+	}
+	return ""
 }
 
 // slice replaces what is in v, so that a list in the file never mixes with a default.

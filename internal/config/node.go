@@ -178,7 +178,11 @@ func (n *Node) problem(format string, args ...any) Problem {
 			}
 		}
 	}
-	return Problem{File: n.doc.name, Pos: n.pos, Path: n.Path(), Message: fmt.Sprintf(format, args...)}
+	message := fmt.Sprintf(format, args...)
+	if n.kind == String && !n.hidden && strings.IndexAny(n.text, "“”„‘’«") == 0 {
+		message += `; it begins with a quotation mark that YAML takes for a letter: write "..."`
+	}
+	return Problem{File: n.doc.name, Pos: n.pos, Path: n.Path(), Message: message}
 }
 
 func (n *Node) keyProblem(key, format string, args ...any) Problem {
