@@ -65,15 +65,15 @@ func (o importedDocument) write(out, errOut io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if err := tooMany(s); err != nil {
+		return usageError{err}
+	}
 	if o.name == "" {
 		base := filepath.Base(o.spec)
 		o.name = adopt.EntryName(strings.TrimSuffix(base, filepath.Ext(base)), s.Title)
 		if s, warnings, err = o.survey(); err != nil { // with the names that its tools will have
 			return usageError{err}
 		}
-	}
-	if err := tooMany(s); err != nil {
-		return usageError{err}
 	}
 	e, err := adopt.OpenAPI(s, o.name, o.spec, o.baseURL)
 	if err != nil {
