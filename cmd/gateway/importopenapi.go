@@ -65,7 +65,7 @@ func (o importedDocument) write(out, errOut io.Writer) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if err := tooMany(s); err != nil {
+	if err := wrongNumber(s, warnings); err != nil {
 		return usageError{err}
 	}
 	if o.name == "" {
@@ -144,8 +144,8 @@ func (o importedDocument) flag(p config.Problem) string {
 	return p.Message
 }
 
-// tooMany says how to choose from a document that nobody wants all of.
-func tooMany(s *openapi.Survey) error {
+// wrongNumber says why there is nothing to print of a document, or how to choose from one that nobody wants all of.
+func wrongNumber(s *openapi.Survey, warnings config.Problems) error {
 	tools, below := 0, map[string]int{}
 	for _, o := range s.Operations {
 		if o.Left == "" {
@@ -159,7 +159,7 @@ func tooMany(s *openapi.Survey) error {
 	case tools == 0 && len(s.Operations) == 0:
 		return errors.New("the document has no operations")
 	case tools == 0:
-		return fmt.Errorf("no operation can be a tool: %s", strings.Join(leftOut(s, nil), "; "))
+		return fmt.Errorf("no operation can be a tool: %s", strings.Join(leftOut(s, warnings), "; "))
 	case tools <= maxImportedTools:
 		return nil
 	}

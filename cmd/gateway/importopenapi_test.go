@@ -178,6 +178,8 @@ func TestImportRefusesDocumentsThatAreNone(t *testing.T) {
 		{document: "a: b", want: "it has no key openapi"},
 		{document: "openapi: 3.0.0", want: "the document has no operations"},
 		{document: shop("  /a: {get: {deprecated: true}}", ""), want: "no operation can be a tool: left out: GET /a: deprecated"},
+		{document: shop(listItems, ""), given: importedDocument{include: []string{"lstItems"}}, want: `"lstItems" is no operation of `},
+		{document: shop(listItems, ""), given: importedDocument{include: []string{"lstItems"}}, want: "did you mean listItems?"},
 		{document: shop(listItems, ""), given: importedDocument{name: "a b"}, want: `--name: "a b" can't stand in the names of tools`},
 		{document: shop(listItems, ""), given: importedDocument{baseURL: "shop.example.com"}, want: "--base-url: want an address"},
 		{document: shop(listItems, ""), given: importedDocument{include: []string{"FETCH /a"}}, want: `--include: "FETCH" is no method`},
