@@ -215,6 +215,7 @@ func TestAddUsage(t *testing.T) {
 		{"every numeric leaf", `{"a":1,"d":{"x":2}}`, `{"a":2,"d":{"x":3,"y":1},"new":4}`, `{"a":3,"d":{"x":5,"y":1},"new":4}`},
 		{"null says nothing", `{"a":1,"d":null}`, `{"a":null,"d":{"x":1}}`, `{"a":1,"d":{"x":1}}`},
 		{"large numbers and decimals exactly", `{"a":9007199254740993,"c":0.1}`, `{"a":1,"c":0.2}`, `{"a":9007199254740994,"c":0.3}`},
+		{"decimals of many places", `{"a":1e-20,"b":-1e-20}`, `{"a":1e-20,"b":1e-20}`, `{"a":0.00000000000000000002,"b":0}`},
 		{"keys with dots", `{"a.b":1}`, `{"a.b":2}`, `{"a.b":3}`},
 		{"keys that are written in two ways", `{"a\u0062":1}`, `{"ab":2}`, `{"a\u0062":3}`},
 		{"blanks", "{ \"a\" : 1 ,\n\"b\":2 } ", `{"b" : 3, "c" : 4}`, "{ \"a\" : 1 ,\n\"b\":5 ,\"c\" : 4}"},

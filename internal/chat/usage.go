@@ -11,9 +11,27 @@ import (
 	"github.com/tidwall/gjson"
 )
 
+// What a provider writes is added up with each step of a run: a usage object has about fifteen leaves, two deep.
+const (
+	maxUsage      = 64 << 10 // bytes; a larger one counts as none
+	maxUsageDepth = 8        // objects in each other that are added up
+	maxExponent   = 100      // of a number; 1e1000000 is short, and its digits are a million
+)
+
 // AddUsage is the sum of two usage objects, every numeric leaf of either. A leaf that only one has is taken over, as
 // is one that is no number. Either may be nil.
 func AddUsage(a, b json.RawMessage) json.RawMessage {
+	if len(b) > maxUsage {
+		return a
+	}
+	if len(a) > maxUsage {
+		return b
+	}
+	return addObjects(a, b, maxUsageDepth)
+}
+
+// addObjects goes as deep as depth says.
+func addObjects(a, b []byte, depth int) []byte {
 	ours, err := Scan(a)
 	if err != nil {
 		return b
@@ -27,7 +45,7 @@ func AddUsage(a, b json.RawMessage) json.RawMessage {
 	for _, m := range ours {
 		for i, other := range theirs {
 			if other.Name == m.Name {
-				sum = append(append(sum, a[end:m.Value.Start]...), addValues(m.Value.of(a), other.Value.of(b))...)
+				sum = append(append(sum, a[end:m.Value.Start]...), addValues(m.Value.of(a), other.Value.of(b), depth-1)...)
 				end = m.Value.End
 				theirs = slices.Delete(theirs, i, i+1)
 				break
@@ -46,10 +64,10 @@ func AddUsage(a, b json.RawMessage) json.RawMessage {
 }
 
 // addValues is the sum of two values as they are written.
-func addValues(a, b []byte) []byte {
+func addValues(a, b []byte, depth int) []byte {
 	switch {
-	case a[0] == '{' && b[0] == '{':
-		return AddUsage(a, b)
+	case a[0] == '{' && b[0] == '{' && depth > 0:
+		return addObjects(a, b, depth)
 	case isNumber(a) && isNumber(b):
 		return addNumbers(string(a), string(b))
 	case string(b) == "null":
@@ -65,7 +83,7 @@ const maxDigits = 18
 
 // addNumbers is exact for whole numbers and for decimals of any length that a provider may send.
 func addNumbers(a, b string) json.RawMessage {
-	if len(a)+len(b) > 200 {
+	if len(a)+len(b) > 200 || !isShort(a) || !isShort(b) {
 		return json.RawMessage(a)
 	}
 	if len(a) <= maxDigits && len(b) <= maxDigits { // nearly always
@@ -84,7 +102,18 @@ func addNumbers(a, b string) json.RawMessage {
 	if x.IsInt() {
 		return json.RawMessage(x.Num().String())
 	}
-	return json.RawMessage(strings.TrimRight(x.FloatString(12), "0"))
+	digits, _ := x.FloatPrec()
+	return json.RawMessage(x.FloatString(digits))
+}
+
+// isShort says whether a number has about as many digits as it is written with.
+func isShort(number string) bool {
+	at := strings.IndexAny(number, "eE")
+	if at < 0 {
+		return true
+	}
+	exponent, err := strconv.Atoi(number[at+1:])
+	return err == nil && -maxExponent <= exponent && exponent <= maxExponent
 }
 
 // Tokens are the counts of a usage object that budgets and metrics use.
