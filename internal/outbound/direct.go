@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode/utf8"
 )
 
 // direct makes requests of plain HTTP/1.1 in the goroutine of who asks. http.Transport has two further ones for each
@@ -21,7 +22,8 @@ import (
 // than all else it does for a request. Messages are written and read by net/http all the same.
 //
 // What it can't do as http.Transport does is left to that: HTTPS, a limit of connections a host, large bodies and ones of
-// a length that nobody knows, and systems where nothing tells whether a kept connection was closed.
+// a length that nobody knows, hosts that are not ASCII, and systems where nothing tells whether a kept connection was
+// closed. So are requests that it would refuse: it looks at their header before, and at the rest only behind.
 type direct struct {
 	of *http.Transport // whose settings hold
 
@@ -80,8 +82,24 @@ func (c *directConn) Read(p []byte) (int, error) {
 // takes says whether a request is one for direct.
 func (d *direct) takes(r *http.Request) bool {
 	noBody := r.Body == nil || r.Body == http.NoBody
-	return canPeek && r.URL.Scheme == "http" && d.of.MaxConnsPerHost == 0 && (noBody || r.ContentLength > 0 && r.ContentLength <= directBody) &&
+	return canPeek && r.URL.Scheme == "http" && isPlain(r) && d.of.MaxConnsPerHost == 0 && (noBody || r.ContentLength > 0 && r.ContentLength <= directBody) &&
 		r.Header["Expect"] == nil && r.Header["Upgrade"] == nil && !r.Close && len(r.TransferEncoding) == 0 && r.Trailer == nil && r.Method != http.MethodConnect
+}
+
+// isPlain says whether the method is made of letters, and the host of ASCII. Nothing else looks at the method before it
+// is written: one with a line end would be two requests.
+func isPlain(r *http.Request) bool {
+	for _, c := range []byte(r.Method) {
+		if c |= 0x20; c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	for _, c := range []byte(r.URL.Host) {
+		if c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return r.URL.Host != ""
 }
 
 // RoundTrip makes a request, or leaves it to http.Transport.
@@ -90,10 +108,14 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, http.ErrSkipAltProtocol
 	}
 	for again := false; ; again = true {
+		if cause := context.Cause(r.Context()); cause != nil { // a kept connection would take the request all the same
+			closeBody(r)
+			return nil, cause
+		}
 		c, err := d.connect(r.Context(), r.URL, again)
 		if err != nil {
 			closeBody(r)
-			return nil, err
+			return nil, because(r.Context(), err)
 		}
 		resp, err := d.ask(c, r)
 		if err == nil {
@@ -132,6 +154,14 @@ func replayable(r *http.Request) bool {
 		return true
 	}
 	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
+}
+
+// because is the cause that ctx has ended for, or else err.
+func because(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
 }
 
 func closeBody(r *http.Request) {
@@ -198,17 +228,17 @@ var directWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 
 // ask makes a request on a connection.
 func (d *direct) ask(c *directConn, r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
-	stop := context.AfterFunc(ctx, c.interrupt)
 	limit := d.of.ResponseHeaderTimeout
 	if limit > 0 {
 		_ = c.SetDeadline(time.Now().Add(limit)) // of a connection that is closed, writing tells
 	}
+	stop := context.AfterFunc(ctx, c.interrupt) // behind the deadline, which would take that of an interruption away
 	resp, err := d.exchange(c, r)
-	if err == nil && limit > 0 {
-		_ = c.SetDeadline(time.Time{})
-		if ctx.Err() != nil { // it may have taken away the deadline of an interruption
-			err = context.Cause(ctx)
+	if err == nil {
+		if limit > 0 || resp.Close {
+			_ = c.SetDeadline(time.Time{})
 		}
+		err = context.Cause(ctx) // whose interruption that may have undone
 	}
 	if err != nil {
 		stop()
@@ -216,8 +246,11 @@ func (d *direct) ask(c *directConn, r *http.Request) (*http.Response, error) {
 	}
 	body := &directReply{ReadCloser: resp.Body, d: d, c: c, stop: stop, ctx: ctx, keep: !resp.Close}
 	c.used = true
-	if resp.StatusCode == http.StatusSwitchingProtocols { // nobody asked for it
-		body.keep, resp.Body = false, http.NoBody
+	if resp.StatusCode < http.StatusOK { // another protocol, which nobody asked for, or what is none of HTTP's statuses
+		body.keep = false
+	}
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		resp.Body = http.NoBody
 	}
 	if resp.Body == http.NoBody {
 		body.end(true)
@@ -274,11 +307,16 @@ func (d *direct) readReply(c *directConn, r *http.Request) (*http.Response, erro
 	}
 	for range maxInterim + 1 {
 		resp, err := http.ReadResponse(c.in, r)
-		if err != nil || resp.StatusCode >= http.StatusOK || resp.StatusCode == http.StatusSwitchingProtocols {
+		if err != nil || !isInterim(resp.StatusCode) {
 			return resp, err
 		}
 	}
 	return nil, errors.New("outbound: too many interim replies")
+}
+
+// isInterim says whether another reply follows one of that status.
+func isInterim(status int) bool {
+	return status >= http.StatusContinue && status < http.StatusOK && status != http.StatusSwitchingProtocols
 }
 
 // interrupt ends whatever the connection is waited for.
