@@ -3,7 +3,6 @@ package proxy
 import (
 	"fmt"
 	"net/http"
-	"path"
 	"strings"
 )
 
@@ -37,7 +36,7 @@ func NewEndpoints(list []string) (*Endpoints, error) {
 // Has says whether a request is passed through. p is the decoded path below /v1/. One that is not in its shortest form
 // is refused: a provider might read it as another endpoint.
 func (e *Endpoints) Has(method, p string) bool {
-	if method == http.MethodOptions || method == http.MethodTrace || path.Clean("/"+p) != "/"+p || strings.Contains(p, `\`) {
+	if method == http.MethodOptions || method == http.MethodTrace || !isShortest(p) {
 		return false
 	}
 	for _, x := range e.list {
@@ -49,4 +48,16 @@ func (e *Endpoints) Has(method, p string) bool {
 		}
 	}
 	return false
+}
+
+// isShortest says whether a decoded path below /v1/ is in its shortest form, also for a server that takes a backslash for
+// a slash, or what stands behind a semicolon for parameters of the segment.
+func isShortest(p string) bool {
+	for segment := range strings.SplitSeq(p, "/") {
+		switch segment, _, _ = strings.Cut(segment, ";"); segment {
+		case "", ".", "..":
+			return false
+		}
+	}
+	return !strings.Contains(p, `\`)
 }

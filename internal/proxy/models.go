@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/tidwall/gjson"
 
 	"github.com/toolgate/toolgate/internal/auth"
@@ -115,10 +114,14 @@ func (s *Server) upstreamModels(r *http.Request, routes *upstream.Routes) ([]gjs
 	return gjson.GetBytes(body, "data").Array(), nil
 }
 
-// model shows one model: a configured one, else the upstream's where any name is taken.
+// model shows one model: a configured one, else the upstream's where any name is taken. A name that a provider might read
+// as another endpoint is none. It is looked up as the provider reads it, without escapes.
 func (s *Server) model(w http.ResponseWriter, r *http.Request) error {
 	i := info(r)
-	name := chi.URLParam(r, "*")
+	name := strings.TrimPrefix(r.URL.Path, "/v1/models/")
+	if !isShortest(name) {
+		return noModel(name)
+	}
 	m, err := modelFor(i, name)
 	if err != nil {
 		return err

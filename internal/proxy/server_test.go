@@ -569,6 +569,31 @@ func sorted(names []string) string {
 	return strings.Join(names, " ")
 }
 
+// The name of a model was a way to any endpoint that a GET reads, with the operator's key: /v1/models/../files.
+func TestTheNameOfAModelLeadsToNoOtherEndpoint(t *testing.T) {
+	var asked []string
+	f := newFixture(t, fixtureConfig{
+		models: `"*": {upstream: up}`,
+		keys:   auth.Config{Keys: []auth.KeyConfig{{Name: "web", SHA256: sha("k"), Models: &[]string{"*", "-secret"}}}},
+	}, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.RequestURI)
+		_, _ = io.WriteString(w, `{"id":"x"}`)
+	}, nil)
+	for _, name := range []string{
+		"../files", "..", ".", "x/../../files", "%2e%2e/files", "..%2ffiles", "..%5cfiles", "..;/files", "x//y", "x/", "secret", "%73ecret",
+	} {
+		if r := f.send(t, http.MethodGet, "/v1/models/"+name, "", "Authorization", "Bearer k"); r.StatusCode != http.StatusNotFound || len(asked) > 0 {
+			t.Errorf("%s = %d, and the provider was asked for %q", name, r.StatusCode, asked)
+			asked = nil
+		}
+	}
+	for _, name := range []string{"org/name", "org%2Fname:latest"} {
+		if r := f.send(t, http.MethodGet, "/v1/models/"+name, "", "Authorization", "Bearer k"); r.StatusCode != http.StatusOK {
+			t.Errorf("%s = %d %s", name, r.StatusCode, r.body)
+		}
+	}
+}
+
 func TestEndpoints(t *testing.T) {
 	e, err := NewEndpoints([]string{"embeddings", "files/*", "POST responses"})
 	if err != nil {
@@ -577,6 +602,7 @@ func TestEndpoints(t *testing.T) {
 	for request, want := range map[string]bool{
 		"POST embeddings": true, "GET embeddings": true, "GET files/a": true, "GET files/a/content": true, "GET files": false, "GET files/": false,
 		"POST responses": true, "GET responses": false, "POST embeddings/x": false, "GET files/../models": false, "GET files/a//b": false, `GET files/..\x`: false,
+		"GET files/..;/models": false, "GET files/..;x/models": false, "GET files/a;b": true,
 	} {
 		method, path, _ := strings.Cut(request, " ")
 		if got := e.Has(method, path); got != want {
