@@ -153,7 +153,7 @@ func post(t *testing.T, front *httptest.Server, body string, header http.Header)
 
 // A document is somebody else's: it can't allow an address that the file does not.
 func TestADocumentCannotNameAMetadataService(t *testing.T) {
-	for _, server := range []string{"http://169.254.169.254/latest", "http://metadata.google.internal", "http://[fd00:ec2::254]/"} {
+	for _, server := range []string{"http://169.254.169.254/latest", "http://metadata.google.internal", "http://[fd00:ec2::254]/", "http://ｍetadata.google.internal"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "shop.yaml"), []byte(strings.Replace(shopDocument, "http://document.test/v1", server, 1)), 0o600); err != nil {
 			t.Fatal(err)

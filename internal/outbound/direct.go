@@ -94,12 +94,16 @@ func isPlain(r *http.Request) bool {
 			return false
 		}
 	}
-	for _, c := range []byte(r.URL.Host) {
-		if c >= utf8.RuneSelf {
+	return r.URL.Host != "" && isASCII(r.URL.Host)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
 			return false
 		}
 	}
-	return r.URL.Host != ""
+	return true
 }
 
 // RoundTrip makes a request, or leaves it to http.Transport.

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/net/idna"
 )
 
 // Dialer connects to hosts that the configuration names. Its zero value is ready, and for many goroutines.
@@ -66,8 +68,14 @@ func (e *RefusedError) Error() string {
 
 // Special says whether a host, without its port, is one that only a configuration may name: an address that no name may
 // lead to, or the name of a cloud's metadata service. One that a foreign document names, such as the server of an OpenAPI
-// document or a jwks_uri, is to be refused.
+// document or a jwks_uri, is to be refused. A host that is not ASCII is looked at as net/http asks for it: one in wide
+// letters is the same without them.
 func Special(host string) bool {
+	if !isASCII(host) {
+		if ascii, err := idna.Lookup.ToASCII(host); err == nil {
+			host = ascii
+		}
+	}
 	if addr, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return kindOf(addr) != ""
 	}

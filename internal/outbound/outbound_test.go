@@ -77,6 +77,7 @@ func TestSpecialHosts(t *testing.T) {
 	for host, want := range map[string]bool{
 		"169.254.169.254": true, "[fe80::1]": true, "fe80::1%eth0": true, "fd00:ec2::254": true, "0.0.0.0": true,
 		"metadata.google.internal": true, "METADATA.google.internal.": true, "instance-data": true,
+		"ｍetadata.google.internal": true, "metadata。google。internal。": true, "１６９.254.169.254": true, "bücher.example": false,
 		"localhost": false, "127.0.0.1": false, "api.example.com": false, "metadata.example.com": false, "": false,
 	} {
 		if got := Special(host); got != want {
