@@ -120,7 +120,6 @@ func (s *state) runBatch(reads, writes context.Context, list []*item) {
 			ctx = writes
 		}
 		s.runOne(ctx, list[0], s.attempt(list[0]))
-		s.unsettled(list[0])
 		return
 	}
 	slots := make(chan struct{}, s.Limits.Parallel)
@@ -151,15 +150,6 @@ func (s *state) attempt(it *item) int {
 	key := it.Name + "\x00" + it.Canonical
 	s.writes[key]++
 	return s.writes[key]
-}
-
-// unsettled takes a write of which nobody knows whether it was made for the same one as the next that is equal: with a key
-// of its own, a model that tries again would have it made twice.
-func (s *state) unsettled(it *item) {
-	unknown := it.seen.Class == string(tool.Timeout) || it.seen.Class == string(tool.Unavailable)
-	if it.Tool.Effect == tool.Write && unknown {
-		s.writes[it.Name+"\x00"+it.Canonical]--
-	}
 }
 
 func (s *state) runOne(ctx context.Context, it *item, attempt int) {

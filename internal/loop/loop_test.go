@@ -467,36 +467,6 @@ func TestRunGivesEachWriteAKeyOfItsOwn(t *testing.T) {
 	}
 }
 
-// A model that read of a failed connection asked once more, and the write, which may have been made, had a key of its own.
-func TestAWriteOfWhichNobodyKnowsKeepsItsKey(t *testing.T) {
-	for _, tt := range []struct {
-		failure tool.Error
-		same    bool
-	}{
-		{tool.Error{Class: tool.Unavailable, Type: tool.TypeConnect}, true},
-		{tool.Error{Class: tool.Timeout, Type: tool.TypeTimeout}, true},
-		{tool.Error{Class: tool.Failed, Type: tool.TypeHTTPStatus, Status: 409}, false},
-		{tool.Error{Class: tool.Business, Message: "no funds"}, false},
-	} {
-		var keys []string
-		w := newWorld(t)
-		w.tools["pay"] = func(_ context.Context, c tool.Call) (tool.Result, error) {
-			if keys = append(keys, c.IdempotencyKey); len(keys) == 1 {
-				return tool.Result{}, &tt.failure
-			}
-			return tool.Result{Text: "paid"}, nil
-		}
-		w.says("", `pay {"n":1}`)
-		w.says("", `pay {"n":1}`)
-		w.says("", `pay {"n":1}`)
-		w.says("Done.")
-		w.runKeyed(t.Context(), "")
-		if len(keys) != 3 || (keys[0] == keys[1]) != tt.same || keys[1] == keys[2] {
-			t.Errorf("after %s: keys %q, want the second as the first %t, and the third another", tt.failure.Class, keys, tt.same)
-		}
-	}
-}
-
 func TestRunPassesTheUpstreamsFailureOn(t *testing.T) {
 	w := newWorld(t)
 	w.says("", `pay {}`)

@@ -175,27 +175,6 @@ func TestWhatIsKeptOfAFailure(t *testing.T) {
 	}
 }
 
-// A model was told that it may try a payment again of which nobody knew whether it had been made.
-func TestTheModelIsToldToRepeatOnlyWhatIsMadeAgain(t *testing.T) {
-	for _, tt := range []struct {
-		tool    string
-		failure tool.Error
-		want    bool
-	}{
-		{"pay", tool.Error{Class: tool.Timeout, Type: tool.TypeTimeout}, false},
-		{"pay", tool.Error{Class: tool.Unavailable, Type: tool.TypeConnect}, false},
-		{"pay", tool.Error{Class: tool.Unavailable, Type: tool.TypeConnect, NotDone: true}, true},
-		{"sure", tool.Error{Class: tool.Timeout, Type: tool.TypeTimeout}, true},
-		{"look", tool.Error{Class: tool.Timeout, Type: tool.TypeTimeout}, true},
-	} {
-		x := newTill(t, newStore(t), failing(tt.failure))
-		seen, err := x.pay(t.Context(), tt.tool, `{"amount":5}`, Scope{Key: "k"})
-		if got := strings.Contains(seen.Text, `"retryable":true`); err != nil || got != tt.want {
-			t.Errorf("%s after %+v reads %s, %v, want retryable %t", tt.tool, tt.failure, seen.Text, err, tt.want)
-		}
-	}
-}
-
 func TestACallThatGotNoPlaceIsMadeLater(t *testing.T) {
 	release := make(chan struct{})
 	x := newTill(t, newStore(t), func(context.Context, tool.Call) (tool.Result, error) {

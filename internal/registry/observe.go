@@ -85,7 +85,7 @@ func (t *Tool) failed(s *Set, e *tool.Error, c tool.Call) Observation {
 		if code == "" {
 			code = defaultCode(e)
 		}
-		retryable := t.mayRetry(e)
+		retryable := e.Transient()
 		if entry.retryable != nil {
 			retryable = *entry.retryable
 		}
@@ -104,13 +104,7 @@ func (t *Tool) failed(s *Set, e *tool.Error, c tool.Call) Observation {
 	if t.config.ExposeErrors {
 		message += ": " + Cut(s.opts.Mask.Text(strings.ToValidUTF8(e.Error(), "\uFFFD")), 2000)
 	}
-	return s.failure(Code(e.Class), message, t.mayRetry(e), class)
-}
-
-// mayRetry says whether the same call may succeed later. A write of which nobody knows whether it was made is not made
-// again under its key, unless its service makes it once.
-func (t *Tool) mayRetry(e *tool.Error) bool {
-	return e.Transient() && (t.Effect != tool.Write || t.idempotent || e.NotDone)
+	return s.failure(Code(e.Class), message, e.Transient(), class)
 }
 
 // defaultCode is that of an entry without a code: the general one for what happened to the transport, else that of a
