@@ -43,6 +43,11 @@ const (
 	earlyLook = 250 * time.Millisecond
 	// earlyReply is how long a reply is waited for after the request could not be written to its end.
 	earlyReply = 50 * time.Millisecond
+	// firstReader is the size of a connection's buffer for reading, in bytes. One that is full again and again, by streams
+	// that come fast, has fastReader from its next request on.
+	firstReader = 4 << 10
+	fastReader  = 8 << 10
+	manyFull    = 8
 	// maxInterim bounds the replies before the reply, such as 103 Early Hints.
 	maxInterim = 5
 )
@@ -55,6 +60,7 @@ type directConn struct {
 	raw     syscall.RawConn // of Conn
 	address string
 	in      *bufio.Reader // of the connection by Read
+	full    int           // reads that filled it
 	left    int64         // bytes that Read may still give, while a header is read; negative: no limit
 	since   time.Time     // when it became idle
 	used    bool          // it has had a reply
@@ -73,6 +79,9 @@ func (c *directConn) Read(p []byte) (int, error) {
 		p = p[:c.left]
 	}
 	n, err := c.Conn.Read(p)
+	if n == firstReader {
+		c.full++
+	}
 	if c.left > 0 {
 		c.left -= int64(n)
 	}
@@ -205,7 +214,7 @@ func (d *direct) connect(ctx context.Context, to *url.URL, fresh bool) (*directC
 		_ = made.Close()
 		return nil, err
 	}
-	c.in = bufio.NewReaderSize(c, 4<<10)
+	c.in = bufio.NewReaderSize(c, firstReader)
 	return c, nil
 }
 
@@ -231,6 +240,9 @@ var directWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 
 
 // ask makes a request on a connection.
 func (d *direct) ask(c *directConn, r *http.Request) (*http.Response, error) {
+	if c.full > manyFull && c.in.Size() == firstReader {
+		c.in = bufio.NewReaderSize(c, fastReader)
+	}
 	ctx := r.Context()
 	limit := d.of.ResponseHeaderTimeout
 	if limit > 0 {

@@ -405,6 +405,26 @@ func TestDirectClosesWhatIsIdle(t *testing.T) {
 	}
 }
 
+// A connection on which much comes at once reads more at once from its next request on; one that trickles stays small.
+func TestDirectReadsMoreWhereMoreComes(t *testing.T) {
+	for _, tt := range []struct{ chunks, want int }{{400, fastReader}, {1, firstReader}} {
+		reply := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("c8\r\n"+strings.Repeat("x", 200)+"\r\n", tt.chunks) + "0\r\n\r\n"
+		url, connections := wireServer(t, func(c net.Conn, in *bufio.Reader, _ int) bool { return reads(in) && say(c, reply) })
+		pool := newPool(t)
+		for range 3 {
+			_, body, err := send(t, pool, http.MethodPost, url, strings.NewReader("x"))
+			if err != nil || len(body) != 200*tt.chunks {
+				t.Fatalf("%d bytes, %v", len(body), err)
+			}
+		}
+		c := pool.direct.take(strings.TrimPrefix(url, "http://"))
+		if got := c.in.Size(); got != tt.want || connections.Load() != 1 {
+			t.Errorf("after %d chunks each time the buffer has %d bytes, want %d", tt.chunks, got, tt.want)
+		}
+		_ = c.Close()
+	}
+}
+
 func BenchmarkRoundTrip(b *testing.B) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "ok") }))
 	defer server.Close()
