@@ -184,7 +184,7 @@ func TestImportRefusesDocumentsThatAreNone(t *testing.T) {
 		{document: shop(listItems, ""), given: importedDocument{baseURL: "shop.example.com"}, want: "--base-url: want an address"},
 		{document: shop(listItems, ""), given: importedDocument{include: []string{"FETCH /a"}}, want: `--include: "FETCH" is no method`},
 		{document: shop(many.String(), ""), want: "1001 operations can be tools, more than 1000: choose with --include, such as --include 'GET /b*'; most are below /b (667), /a (334)"},
-		{document: shop(listItems, "x: '"+strings.Repeat("x", 8<<20)+"'"), want: "it is larger than 8MiB: cut it down to the paths that are wanted"},
+		{document: shop(listItems, "x: '"+strings.Repeat("x", 8<<20)+"'"), want: "it is too large: more than 8MiB: cut it down to the paths that are wanted"},
 	} {
 		yaml, _, err := tt.given.imports(t, tt.document)
 		var usage usageError

@@ -56,11 +56,11 @@ type document struct {
 // Load reads and parses the file at path. lookup is os.LookupEnv or a stand-in; the files of ${file:PATH} are read
 // relative to the folder of path. It never fails: what is wrong is in the Problems of the File.
 func Load(path string, lookup func(string) (string, bool)) *File {
-	data, err := readLimited(path, MaxBytes)
+	data, err := ReadFile(path, MaxBytes)
 	if err != nil {
 		f := newFile(path, lookup)
 		f.use(path, nil)
-		f.report(Problem{File: path, Pos: Pos{1, 1}, Message: "the file can't be read: " + reason(err)})
+		f.report(Problem{File: path, Pos: Pos{1, 1}, Message: "the file can't be read: " + err.Error()})
 		return f
 	}
 	f := Parse(path, filepath.Dir(path), data, lookup)
@@ -95,27 +95,28 @@ func (f *File) Decode(v any) {
 	f.root.Decode(v)
 }
 
-// errTooLarge is what readLimited says of a file over its limit.
-var errTooLarge = errors.New("it is too large")
+// ErrTooLarge is an error of ReadFile for a file over its limit.
+var ErrTooLarge = errors.New("it is too large")
 
-// readLimited is the content of a regular or other readable file of up to limit bytes.
-func readLimited(path string, limit int64) ([]byte, error) {
+// ReadFile is the content of a regular or other readable file of up to limit bytes. Its errors do without the path, which
+// the message has already.
+func ReadFile(path string, limit Size) ([]byte, error) {
 	r, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, errors.New(reason(err))
 	}
 	defer r.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	data, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
 	if err != nil {
-		return nil, err
+		return nil, errors.New(reason(err))
 	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%w: more than %s", errTooLarge, Size(limit))
+	if int64(len(data)) > int64(limit) {
+		return nil, fmt.Errorf("%w: more than %s", ErrTooLarge, limit)
 	}
 	return data, nil
 }
 
-// reason is an error of the file system without the operation and path, which the message has already.
+// reason is an error of the file system without the operation and path.
 func reason(err error) string {
 	if errors.Is(err, fs.ErrPermission) && os.Getuid() >= 0 {
 		return fmt.Sprintf("permission denied: it has to be readable for user %d, as whom this runs", os.Getuid())

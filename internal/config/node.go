@@ -210,10 +210,10 @@ func (n *Node) Include() *Node {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(n.doc.dir, name)
 	}
-	data, err := readLimited(name, MaxBytes)
+	data, err := ReadFile(name, MaxBytes)
 	n.Uses(name, data)
 	if err != nil {
-		n.failBad("the file %s can't be read: %s", name, reason(err))
+		n.failBad("the file %s can't be read: %s", name, err.Error())
 		return nil
 	}
 	return n.part(n.text, data, true)

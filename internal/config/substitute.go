@@ -99,10 +99,10 @@ func (b *builder) include(path string) (string, error) {
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(b.dir, path)
 	}
-	data, err := readLimited(full, maxIncluded)
+	data, err := ReadFile(full, maxIncluded)
 	b.file.use(full, data)
 	if err != nil {
-		return "", fmt.Errorf("file %s can't be read: %s", path, reason(err))
+		return "", fmt.Errorf("file %s can't be read: %w", path, err)
 	}
 	if !utf8.Valid(data) {
 		return "", fmt.Errorf("file %s is not valid UTF-8", path)

@@ -6,11 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -80,30 +76,12 @@ func readPEM(n *config.Node, key, path string) []byte {
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(n.Dir(), full)
 	}
-	data, err := readFile(full)
+	data, err := config.ReadFile(full, maxPEM)
 	n.Uses(full, data)
 	if err != nil {
 		at.Fail("%s can't be read: %v", path, err)
 	}
 	return data
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err == nil {
-		defer f.Close() //nolint:errcheck // it was only read
-		var data []byte
-		if data, err = io.ReadAll(io.LimitReader(f, maxPEM+1)); err == nil {
-			if len(data) > maxPEM {
-				return nil, fmt.Errorf("it is larger than %s", config.Size(maxPEM))
-			}
-			return data, nil
-		}
-	}
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return nil, p.Err // the message has the path already
-	}
-	return nil, err
 }
 
 func (t *TLS) authorities(at *config.Node, data []byte) {

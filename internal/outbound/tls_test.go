@@ -99,7 +99,7 @@ func TestFilesOfCertificatesThatCannotWork(t *testing.T) {
 		{"{ca_file: text.pem}", "tls.ca_file: text.pem has no certificate in PEM form"},
 		{"{ca_file: client.key}", "tls.ca_file: client.key has no certificate"},
 		{"{ca_file: broken.pem}", "tls.ca_file: certificate 1 of broken.pem can't be read"},
-		{"{ca_file: huge.pem}", "tls.ca_file: huge.pem can't be read: it is larger than 1MiB"},
+		{"{ca_file: huge.pem}", "tls.ca_file: huge.pem can't be read: it is too large: more than 1MiB"},
 		{"{cert_file: client.pem}", "tls.cert_file: a certificate needs its key"},
 		{"{key_file: client.key}", "tls.key_file: a key needs its certificate"},
 		{"{cert_file: client.pem, key_file: gone.key}", "tls.key_file: gone.key can't be read"},

@@ -5,10 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -34,8 +31,11 @@ func readDocument(n *config.Node, path string) *document {
 	if !filepath.IsAbs(full) {
 		full = filepath.Join(n.Dir(), full)
 	}
-	data, err := readFile(full)
+	data, err := config.ReadFile(full, maxDocument)
 	n.Uses(full, data)
+	if errors.Is(err, config.ErrTooLarge) {
+		err = fmt.Errorf("%w: cut it down to the paths that are wanted", err)
+	}
 	if err != nil {
 		at.Fail("%s can't be read: %v", path, err)
 		return nil
@@ -51,30 +51,6 @@ func readDocument(n *config.Node, path string) *document {
 		return nil
 	}
 	return doc
-}
-
-func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, plainError(err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err != nil {
-		return nil, plainError(err)
-	}
-	if len(data) > maxDocument {
-		return nil, fmt.Errorf("it is larger than %s: cut it down to the paths that are wanted", config.Size(maxDocument))
-	}
-	return data, nil
-}
-
-// plainError is an error of the file system without the path, which the message has already.
-func plainError(err error) error {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err
-	}
-	return err
 }
 
 // parse reads JSON or YAML.

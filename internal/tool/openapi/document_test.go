@@ -25,7 +25,7 @@ func TestDocumentsThatAreRefused(t *testing.T) {
 		{"an alias of itself", "openapi: 3.0.0\npaths: &p {a: *p}", "nested deeper than"},
 		{"aliases of aliases", "openapi: 3.0.0\na: &a [x, x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a, *a]\nc: &c [*b, *b, *b, *b, *b, *b, *b, *b, *b, *b]\n" +
 			"d: &d [*c, *c, *c, *c, *c, *c, *c, *c, *c, *c]\ne: &e [*d, *d, *d, *d, *d, *d, *d, *d, *d, *d]\nf: [*e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e, *e]", "more than 2000000 values"},
-		{"more than 8 MiB", "openapi: 3.0.0\n# " + strings.Repeat("x", maxDocument), "it is larger than 8MiB"},
+		{"more than 8 MiB", "openapi: 3.0.0\n# " + strings.Repeat("x", maxDocument), "it is too large: more than 8MiB"},
 		{"no server with a host", "openapi: 3.0.0\nservers: [{url: /v1}]\npaths: {}", "base_url: is required: doc.yaml names no server with a host"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
