@@ -90,13 +90,14 @@ func aroundText(event []byte, key string) (around, bool) {
 		return none, false
 	}
 	choices, ok := only(root, "choices")
-	if !ok || event[choices.Start] != '[' {
-		return none, false
-	}
-	choice, ok := onlyItem(event, choices)
 	if !ok {
 		return none, false
 	}
+	choice, alone := firstItem(choices.of(event))
+	if !alone {
+		return none, false
+	}
+	choice = Span{choices.Start + choice.Start, choices.Start + choice.End}
 	members, ok := membersAt(event, choice)
 	if !ok {
 		return none, false
@@ -150,19 +151,6 @@ func only(members []Member, name string) (Span, bool) {
 		}
 	}
 	return found, n == 1
-}
-
-// onlyItem is the place of the one item of a list.
-func onlyItem(b []byte, list Span) (Span, bool) {
-	s := scanner{b: b[:list.End-1], i: list.Start + 1}
-	s.blanks()
-	start := s.i
-	if s.i == len(s.b) || s.b[s.i] != '{' || s.nested() != nil {
-		return Span{}, false
-	}
-	end := s.i
-	s.blanks()
-	return Span{start, end}, s.i == len(s.b)
 }
 
 // split finds the text and the padding of an event that is like it, without their quotes. text is nil for one that is

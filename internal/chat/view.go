@@ -44,14 +44,22 @@ func (v view) view(name string) view { return viewOf(v.value(name)) }
 // first is the first item of the list under that name as an object.
 func (v view) first(name string) view {
 	list := v.value(name)
-	if len(list) == 0 || list[0] != '[' {
-		return view{}
+	item, _ := firstItem(list)
+	return viewOf(item.of(list))
+}
+
+// firstItem is the place of the first item of a list, an empty one where there is none, and whether it is the only one.
+func firstItem(list []byte) (item Span, alone bool) {
+	if len(list) < 2 || list[0] != '[' {
+		return Span{}, false
 	}
-	s := scanner{b: list, i: 1}
+	s := scanner{b: list[:len(list)-1], i: 1}
 	s.blanks()
 	start := s.i
-	if s.value() != nil {
-		return view{}
+	if s.i == len(s.b) || s.value() != nil {
+		return Span{}, false
 	}
-	return viewOf(list[start:s.i])
+	item = Span{start, s.i}
+	s.blanks()
+	return item, s.i == len(s.b)
 }
