@@ -48,6 +48,8 @@ const (
 	firstReader = 4 << 10
 	fastReader  = 8 << 10
 	manyFull    = 8
+	// idleLook is how often kept connections are looked at.
+	idleLook = 2 * time.Second
 	// maxInterim bounds the replies before the reply, such as 103 Early Hints.
 	maxInterim = 5
 )

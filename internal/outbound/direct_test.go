@@ -405,6 +405,34 @@ func TestDirectClosesWhatIsIdle(t *testing.T) {
 	}
 }
 
+// A connection that its server has closed held its descriptor for as long as it might have been idle.
+func TestDirectLetsGoOfWhatItsServerHasClosed(t *testing.T) {
+	end := make(chan struct{})
+	url, _ := wireServer(t, func(c net.Conn, in *bufio.Reader, n int) bool {
+		if n > 1 {
+			<-end
+			return false
+		}
+		return reads(in) && say(c, okReply)
+	})
+	pool := newPool(t)
+	if _, _, err := send(t, pool, http.MethodGet, url, nil); err != nil {
+		t.Fatal(err)
+	}
+	close(end)
+	for stop := time.Now().Add(10 * idleLook); ; time.Sleep(20 * time.Millisecond) {
+		pool.direct.mu.Lock()
+		kept, sweeps := pool.direct.all, pool.direct.sweep != nil
+		pool.direct.mu.Unlock()
+		if kept == 0 && !sweeps {
+			return
+		}
+		if time.Now().After(stop) {
+			t.Fatalf("%d are kept, and looked at %t", kept, sweeps)
+		}
+	}
+}
+
 // A connection on which much comes at once reads more at once from its next request on; one that trickles stays small.
 func TestDirectReadsMoreWhereMoreComes(t *testing.T) {
 	for _, tt := range []struct{ chunks, want int }{{400, fastReader}, {1, firstReader}} {

@@ -28,36 +28,39 @@ func (d *direct) put(c *directConn) {
 	}
 	d.idle[c.address] = append(d.idle[c.address], c)
 	if d.all++; d.sweep == nil {
-		d.sweep = time.AfterFunc(d.of.IdleConnTimeout, d.closeOld)
+		d.look()
 	}
 }
 
-// closeOld closes what has been idle for too long, and looks again when the next one may be.
+// closeOld closes what has been idle for too long, and what its server has closed, which nobody waits to hear of. It looks
+// again as long as something is kept.
 func (d *direct) closeOld() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.sweep = nil
-	oldest := time.Now()
+	d.sweep, d.all = nil, 0
 	for address, kept := range d.idle {
-		old := 0
-		for old < len(kept) && time.Since(kept[old].since) >= d.of.IdleConnTimeout {
-			_ = kept[old].Close()
-			old++
+		open := make([]*directConn, 0, len(kept))
+		for _, c := range kept {
+			if time.Since(c.since) < d.of.IdleConnTimeout && quiet(c.raw) {
+				open = append(open, c)
+				continue
+			}
+			_ = c.Close()
 		}
-		d.all -= old
-		if old == len(kept) {
+		if len(open) == 0 {
 			delete(d.idle, address)
 			continue
 		}
-		d.idle[address] = append([]*directConn(nil), kept[old:]...)
-		if since := kept[old].since; since.Before(oldest) {
-			oldest = since
-		}
+		d.idle[address] = open
+		d.all += len(open)
 	}
 	if d.all > 0 {
-		d.sweep = time.AfterFunc(max(d.of.IdleConnTimeout-time.Since(oldest), time.Second), d.closeOld)
+		d.look()
 	}
 }
+
+// look has closeOld called in a while.
+func (d *direct) look() { d.sweep = time.AfterFunc(min(d.of.IdleConnTimeout, idleLook), d.closeOld) }
 
 // CloseIdleConnections closes what is kept.
 func (d *direct) CloseIdleConnections() {
