@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/toolgate/toolgate/internal/adopt"
+	"github.com/toolgate/toolgate/internal/registry"
 )
 
 func importCommand() *cobra.Command {
@@ -18,9 +18,6 @@ func importCommand() *cobra.Command {
 
 // maxImport bounds what is read from stdin.
 const maxImport = 1 << 20
-
-// sendableName is what the name of a tool may be.
-var sendableName = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 
 func importCurlCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -37,7 +34,7 @@ so; what it can't do is exit code 2. The description is left to you: gateway val
 	}
 	name := cmd.Flags().String("name", "", "name of the tool; made of the method and the path by default")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if *name != "" && !sendableName.MatchString(*name) {
+		if *name != "" && !registry.FitName(*name) {
 			return usageError{errors.New("--name: want at most 64 of a-z, A-Z, 0-9, _ and -")}
 		}
 		command := args[0]

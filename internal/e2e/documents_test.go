@@ -348,20 +348,26 @@ func testToolsBlock(t *testing.T, block string) {
 
 const firstImport = `gateway tools import curl 'curl -H "Authorization: Bearer a-real-token" "https://api.example.com/users/42/orders?state=open&limit=10"'`
 
-// testImportBlock makes tools of curl commands: the first is the one that the document shows.
-func testImportBlock(t *testing.T, block string) {
-	d := newDesk(t)
-	d.write(t, "command.txt", "curl https://api.example.com/orders/4711\n")
-	out := d.runs(t, block)
+// printsWhatIsShown holds an output against the block of docs/tools.md that has a mark.
+func printsWhatIsShown(t *testing.T, out, mark string) {
+	t.Helper()
 	shown := ""
 	for _, b := range blocksOf(t, "docs/tools.md", "text") {
-		if strings.Contains(b, "get_users_orders:") {
+		if strings.Contains(b, mark) {
 			shown = b
 		}
 	}
 	if shown == "" || !strings.Contains(out, shown) {
 		t.Errorf("the document shows\n%s\nand the output is\n%s", shown, out)
 	}
+}
+
+// testImportBlock makes tools of curl commands: the first is the one that the document shows.
+func testImportBlock(t *testing.T, block string) {
+	d := newDesk(t)
+	d.write(t, "command.txt", "curl https://api.example.com/orders/4711\n")
+	out := d.runs(t, block)
+	printsWhatIsShown(t, out, "get_users_orders:")
 	for _, want := range []string{"find_orders:", "export EXAMPLE_TOKEN=...", "todo: say under tools.find_orders"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
@@ -386,15 +392,7 @@ paths:
     post: {operationId: add_user, summary: Add a user.}
 `)
 	out := d.runs(t, block)
-	shown := ""
-	for _, b := range blocksOf(t, "docs/tools.md", "text") {
-		if strings.Contains(b, "spec: tracker.yaml") {
-			shown = b
-		}
-	}
-	if shown == "" || !strings.Contains(out, shown) {
-		t.Errorf("the document shows\n%s\nand the output is\n%s", shown, out)
-	}
+	printsWhatIsShown(t, out, "spec: tracker.yaml")
 	for _, want := range []string{"tracker__create_issue", "in each request", "export TRACKER_TOKEN=..."} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)

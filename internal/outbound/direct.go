@@ -359,9 +359,7 @@ func (b *directReply) Read(p []byte) (int, error) {
 	case errors.Is(err, io.EOF):
 		b.end(true)
 	default:
-		if cause := context.Cause(b.ctx); cause != nil {
-			err = cause
-		}
+		err = because(b.ctx, err)
 		b.end(false)
 	}
 	return n, err

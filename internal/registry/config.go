@@ -124,6 +124,9 @@ var (
 	toolName  = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,64}$`)
 )
 
+// FitName says whether the name of a tool is one that providers take.
+func FitName(name string) bool { return toolName.MatchString(name) }
+
 // ErrorEntry is what the model reads of one kind of failure.
 type ErrorEntry struct {
 	code      string

@@ -52,7 +52,7 @@ func (d *Definitions) Add(n *config.Node, kinds []tool.Kind, named map[string]js
 		return
 	}
 	for _, name := range n.Keys() {
-		if !toolName.MatchString(name) {
+		if !FitName(name) {
 			n.FailKey(name, "%q is no name for a tool: want 1 to 64 of a-z, A-Z, 0-9, _ and -", name)
 		}
 		for _, other := range d.list {

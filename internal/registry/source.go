@@ -84,7 +84,7 @@ func (s *Set) Replace(source string, list []Found) {
 }
 
 func (s *Set) foundTool(f Found) (*Tool, error) {
-	if !toolName.MatchString(f.Name) {
+	if !FitName(f.Name) {
 		return nil, fmt.Errorf("%q is no name for a tool", f.Name)
 	}
 	def := &definition{kind: f.Kind, config: f, schema: f.Schema}
