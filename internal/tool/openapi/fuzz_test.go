@@ -47,6 +47,8 @@ func FuzzDocument(f *testing.F) {
 	f.Add(`{"openapi":"3.1.0","paths":{"/a":{"get":{"parameters":[{"in":"header","name":"A","schema":{"type":["array","null"],"items":false}}]}}}}`)
 	f.Add("openapi: 3.0\npaths:\n  /0: {post: {requestBody: {content: {(+json}}}}") // was sent as a Content-Type
 	f.Add("openapi: 3.0.0\npaths: &a\n  /x: {get: {operationId: !!binary aGk=, parameters: *a}}\n  <<: [*a]\n")
+	f.Add("openapi: 3.1.0\npaths: {/a: {get: {summary: ...}}}")
+	f.Add("openapi: 3.1.0\npaths: {/a: {get: {description: \"\\x00\"}}}")
 	f.Fuzz(func(t *testing.T, doc string) { checkLaws(t, write(t, doc)) })
 }
 
@@ -109,7 +111,7 @@ func document31(t *rapid.T) object {
 		for range rapid.IntRange(1, 2).Draw(t, "methods") {
 			item[rapid.SampledFrom([]string{"get", "post", "delete", "patch", "trace"}).Draw(t, "method")] = mostly(t, func() any {
 				return object{
-					"operationId": mostly(t, one(t, "a", "b c", "d")), "summary": mostly(t, one(t, "Does it.")), "description": mostly(t, one(t, "Does it well.")),
+					"operationId": mostly(t, one(t, "a", "b c", "d")), "summary": mostly(t, one(t, "Does it.", ".", "\x01")), "description": mostly(t, one(t, "Does it well.")),
 					"deprecated": mostly(t, one(t, false)), "parameters": mostly(t, func() any { return parameters31(t) }),
 					"requestBody": mostly(t, func() any {
 						return object{"required": mostly(t, one(t, true, false)), "content": mostly(t, func() any {

@@ -101,7 +101,7 @@ func (m *maker) tool(o *operation) (*jsontree.Value, error) {
 		return nil, err
 	}
 	t := newObject()
-	t.Set("description", jsontree.Text(m.clean.scrub.words(o.description())))
+	t.Set("description", jsontree.Text(o.description(m.clean.scrub)))
 	t.Set("parameters", parameters)
 	t.Set(Kind.Name, request)
 	return t, set(t, request, o.set)

@@ -65,20 +65,23 @@ func (d *document) operations(w *warnings) []*operation {
 }
 
 // description is what the model reads of the operation: its summary and description, of up to maxDescription
-// characters.
-func (o *operation) description() string {
-	summary := strings.TrimSpace(text(o.value.Get("summary")))
-	more := strings.TrimSpace(text(o.value.Get("description")))
+// characters; where nothing is left of them that it may read, the method and the path.
+func (o *operation) description(clean scrubber) string {
+	summary := clean.words(text(o.value.Get("summary")))
+	more := clean.words(text(o.value.Get("description")))
 	switch {
 	case summary == "" && more == "":
-		return o.String()
-	case strings.HasPrefix(more, strings.TrimRight(summary, ".")):
-		return more
+		return o.unsaid(clean)
 	case more == "":
 		return summary
+	case strings.HasPrefix(more, strings.TrimRight(summary, ".")):
+		return more
 	}
-	return summary + "\n" + more
+	return clean.words(summary + "\n" + more)
 }
+
+// unsaid is the description of an operation that has none.
+func (o *operation) unsaid(clean scrubber) string { return clean.words(o.String()) }
 
 // warnings collects what is said of operations, so that one fault of a schema that fifty of them use is told once.
 type warnings struct {

@@ -87,8 +87,8 @@ func (s *Survey) look(m *maker) {
 	}
 	for _, o := range operations {
 		s.OwnServers = s.OwnServers || len(items(o.value.Get("servers"))) > 0 || len(items(o.item.Get("servers"))) > 0
-		summary, _, _ := strings.Cut(m.clean.scrub.words(o.description()), "\n")
-		if summary == o.String() {
+		summary, _, _ := strings.Cut(o.description(m.clean.scrub), "\n")
+		if summary == o.unsaid(m.clean.scrub) {
 			summary = ""
 		}
 		found := Surveyed{Operation: o.String(), Pattern: o.pattern(meant), Tool: o.tool, Summary: summary, Write: o.method != "GET" && o.method != "HEAD"}
