@@ -345,5 +345,8 @@ func newLogger(to io.Writer, c logConfig, level slog.Leveler, h *hidden) *slog.L
 	if c.Format == "text" {
 		return slog.New(slog.NewTextHandler(to, opts))
 	}
-	return slog.New(slog.NewJSONHandler(to, opts))
+	return slog.New(&plainJSON{
+		Handler: slog.NewJSONHandler(to, opts), to: to,
+		mask: func(text string) string { return h.masker.Load().Known(text) },
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,11 +23,16 @@ func (it *item) alone() bool {
 // execute runs what may run, in order: neighbouring reads side by side, writes and final calls alone. It gives the
 // final call that ended the turn, nil without one.
 func (s *state) execute(ctx context.Context, all items) (*item, error) {
-	reads, cancel := s.deadline(ctx)
+	reads, cancel := s.toolTime(ctx)
 	defer cancel()
-	// A write that has begun ends as it would have, though the client be gone: nobody could tell what became of it.
-	writes, cancelWrites := s.deadline(context.WithoutCancel(ctx))
-	defer cancelWrites()
+	writes := reads
+	if all.write() { // one that has begun ends as it would have, though the client be gone: nobody could tell what became of it
+		whole, cancelWhole := context.WithDeadlineCause(context.WithoutCancel(ctx), s.end, errTime)
+		defer cancelWhole()
+		var cancelWrites context.CancelFunc
+		writes, cancelWrites = s.toolTime(whole)
+		defer cancelWrites()
+	}
 	defer func() { s.taint(ctx, all) }() // after all of the turn's calls, which were written before any result was there
 	for i := 0; i < len(all.list); {
 		batch := nextBatch(all.list[i:])
@@ -69,12 +75,17 @@ func (s *state) execute(ctx context.Context, all items) (*item, error) {
 	return nil, nil
 }
 
-// deadline is ctx with the end of the tools' time: that of the run, or earlier where some is kept for the answer.
-func (s *state) deadline(ctx context.Context) (context.Context, context.CancelFunc) {
+// write says whether a call that may run is a write.
+func (all items) write() bool {
+	return slices.ContainsFunc(all.list, func(it *item) bool { return it.Tool != nil && it.Tool.Effect == tool.Write })
+}
+
+// toolTime is ctx, which ends with the run's time, with the end of the tools': earlier where some is kept for the answer.
+func (s *state) toolTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.Limits.Reserve > 0 {
 		return context.WithDeadlineCause(ctx, s.end.Add(-s.Limits.Reserve), errReserve)
 	}
-	return context.WithDeadlineCause(ctx, s.end, errTime)
+	return ctx, func() {}
 }
 
 type batch struct {

@@ -3,7 +3,6 @@ package proxy
 import (
 	"log/slog"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -21,8 +20,8 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 			if status == 0 {
 				status = statusClientGone
 			}
-			s.metrics.requests.WithLabelValues(i.route, i.model, strconv.Itoa(status)).Inc()
-			s.metrics.duration.WithLabelValues(i.route).Observe(took.Seconds())
+			s.metrics.requests.With(requestLabels{i.route, i.model, status}).Inc()
+			s.metrics.duration.With(i.route).Observe(took.Seconds())
 			level := slog.LevelInfo
 			if i.route == routeHealth || status == http.StatusNotModified { // a page that looks every other second
 				level = slog.LevelDebug

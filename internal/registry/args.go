@@ -36,18 +36,26 @@ const noArguments = "{}"
 // reader might check the first and another act on the second. At most MaxArguments bytes and jsontree.MaxDepth
 // levels.
 func ReadArguments(raw json.RawMessage) (args map[string]any, canonical string, err error) {
-	if len(raw) > MaxArguments {
-		return nil, noArguments, fmt.Errorf("arguments must be smaller than %d MiB", MaxArguments>>20)
-	}
-	object, err := readArguments(raw)
+	args, err = decodeArguments(raw)
 	if err != nil {
 		return nil, noArguments, err
 	}
-	if object == nil {
-		return map[string]any{}, noArguments, nil
-	}
-	args = object.Any().(map[string]any)
 	return args, string(tool.EncodeJSON(args)), nil
+}
+
+// decodeArguments is ReadArguments without the canonical text.
+func decodeArguments(raw json.RawMessage) (map[string]any, error) {
+	if len(raw) > MaxArguments {
+		return nil, fmt.Errorf("arguments must be smaller than %d MiB", MaxArguments>>20)
+	}
+	object, err := readArguments(raw)
+	if err != nil {
+		return nil, err
+	}
+	if object == nil {
+		return map[string]any{}, nil
+	}
+	return object.Any().(map[string]any), nil
 }
 
 // readArguments is the object in raw, nil when there is none.
@@ -173,9 +181,12 @@ func NormalizeName(name string, known func(string) bool) string {
 	if known(name) {
 		return name
 	}
-	bare := tokensAtStart.ReplaceAllString(name, "")
-	if at := anyToken.FindStringIndex(bare); at != nil {
-		bare = bare[:at[0]]
+	bare := name
+	if strings.Contains(name, "<") { // else there is no token, which looking for costs
+		bare = tokensAtStart.ReplaceAllString(name, "")
+		if at := anyToken.FindStringIndex(bare); at != nil {
+			bare = bare[:at[0]]
+		}
 	}
 	if len(bare) > longestName {
 		return name

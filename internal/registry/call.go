@@ -35,11 +35,9 @@ type Prepared struct {
 // told from it.
 func (v *View) Prepare(name string, arguments json.RawMessage) Prepared {
 	name = NormalizeName(name, func(n string) bool { return v.byName[n] != nil || v.may[n] != nil })
-	args, canonical, err := ReadArguments(arguments)
-	p := Prepared{Name: sendable(name), Canonical: canonical, Echo: echo(arguments, canonical, err)}
-	if err != nil {
-		p.Canonical = string(arguments)
-	}
+	args, err := decodeArguments(arguments)
+	p := Prepared{Name: sendable(name), args: args}
+	p.Echo, p.Canonical = echo(arguments, args, err)
 	t := v.byName[name]
 	switch {
 	case t == nil && v.may[name] != nil:
@@ -49,8 +47,10 @@ func (v *View) Prepare(name string, arguments json.RawMessage) Prepared {
 	case err != nil:
 		p.refuse(v.set.failure(InvalidArguments, "invalid arguments for "+name+": "+err.Error(), false, string(InvalidArguments)))
 	default:
-		p.args = args
 		v.check(&p, t)
+	}
+	if p.Canonical == "" {
+		p.Canonical = string(tool.EncodeJSON(p.args))
 	}
 	return p
 }
@@ -102,9 +102,16 @@ func (b Binding) from(caller map[string]any) any {
 
 var notSendable = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
+// isSendable says the same as notSendable where nothing is to be replaced, for a fraction of the time.
+func isSendable(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
+}
+
 // sendable is a name that every provider takes back in a history.
 func sendable(name string) string {
-	name = notSendable.ReplaceAllString(name, "_")
+	if strings.ContainsFunc(name, func(r rune) bool { return !isSendable(r) }) {
+		name = notSendable.ReplaceAllString(name, "_")
+	}
 	if len(name) > 64 {
 		name = name[:64]
 	}
@@ -114,18 +121,22 @@ func sendable(name string) string {
 	return name
 }
 
-// echo is the arguments' text for the provider: the model's own where it is an object's JSON, else what was read.
-func echo(raw json.RawMessage, canonical string, err error) string {
-	var text string
+// echo is the arguments' text for the provider: the model's own where it is an object's JSON, else what was read. The
+// canonical text is there too where it is known already.
+func echo(raw json.RawMessage, args map[string]any, err error) (text, canonical string) {
+	if err != nil {
+		canonical = string(raw)
+	}
 	if json.Unmarshal(raw, &text) == nil {
 		if trimmed := strings.TrimSpace(text); strings.HasPrefix(trimmed, "{") && json.Valid([]byte(trimmed)) {
-			return text
+			return text, canonical
 		}
 	}
 	if err != nil {
-		return "{}"
+		return "{}", canonical
 	}
-	return canonical
+	canonical = string(tool.EncodeJSON(args))
+	return canonical, canonical
 }
 
 // Scope is the run that a call belongs to.
@@ -180,7 +191,7 @@ func (v *View) make(ctx context.Context, t *Tool, call tool.Call, s Scope) made 
 	start := time.Now()
 	result, err := v.set.result(ctx, t, call, s.Caller)
 	took := time.Since(start)
-	v.set.opts.Metrics.duration.WithLabelValues(t.Name).Observe(took.Seconds())
+	v.set.opts.Metrics.duration.With(t.Name).Observe(took.Seconds())
 	if err == nil {
 		return made{seen: t.good(result)}
 	}
@@ -297,7 +308,7 @@ func decodeJSON(b []byte) any {
 // Counts are the calls of a tool that models have made since the process has started, and those among them of which
 // the model read a failure; one that waits for a confirmation is none.
 func (v *View) Counts(t *Tool) (calls, failed int64) {
-	c := v.set.opts.Metrics.countsOf(t.Name)
+	c := v.set.opts.Metrics.counts.With(t.Name)
 	return c.calls.Load(), c.failed.Load()
 }
 

@@ -170,7 +170,7 @@ func (c *Client) once(ctx context.Context, r call, n int) (reply, error) {
 		if open, ok := errors.AsType[*breaker.Open](err); ok {
 			e.RetryAfter = open.RetryAfter
 		}
-		c.metrics.requests.WithLabelValues(c.name, string(Open)).Inc()
+		c.metrics.requests.With(requestLabels{c.name, string(Open)}).Inc()
 		return reply{}, e
 	}
 	end := newVerdict(r.breaker, done)
@@ -178,17 +178,17 @@ func (c *Client) once(ctx context.Context, r call, n int) (reply, error) {
 	ctx, traced := c.attempt(ctx, r, n)
 	resp, err := c.roundTrip(ctx, r) //nolint:bodyclose // whoever reads the reply closes it
 	tellAttempt(traced, resp, err)
-	c.metrics.duration.WithLabelValues(c.name).Observe(time.Since(start).Seconds())
+	c.metrics.duration.With(c.name).Observe(time.Since(start).Seconds())
 	if err != nil {
 		var e *Error
 		if !errors.As(err, &e) {
 			e = &Error{Upstream: c.name, Kind: Broken, Err: err}
 		}
-		c.metrics.requests.WithLabelValues(c.name, codeLabel(e)).Inc()
+		c.metrics.requests.With(requestLabels{c.name, codeLabel(e)}).Inc()
 		end.is(outcome(e))
 		return reply{}, e
 	}
-	c.metrics.requests.WithLabelValues(c.name, strconv.Itoa(resp.StatusCode)).Inc()
+	c.metrics.requests.With(requestLabels{c.name, strconv.Itoa(resp.StatusCode)}).Inc()
 	return reply{resp, end}, nil
 }
 
@@ -202,8 +202,7 @@ func codeLabel(e *Error) string {
 // maxErrorBody bounds what is read of a reply that is an error.
 const maxErrorBody = 1 << 20
 
-func (c *Client) roundTrip(outer context.Context, r call) (*http.Response, error) {
-	ctx, cancel := context.WithCancelCause(outer)
+func (c *Client) roundTrip(ctx context.Context, r call) (*http.Response, error) {
 	req := (&http.Request{
 		Method:        r.method,
 		URL:           r.url,
@@ -221,10 +220,9 @@ func (c *Client) roundTrip(outer context.Context, r call) (*http.Response, error
 	}
 	resp, err := c.transport.RoundTrip(req)
 	if err != nil {
-		defer cancel(nil)
 		return nil, c.failure(ctx, err)
 	}
-	resp.Body = &idleBody{ReadCloser: resp.Body, ctx: ctx, cancel: cancel, limit: c.idle}
+	resp.Body = &idleBody{ReadCloser: resp.Body, limit: c.idle}
 	if resp.StatusCode == http.StatusSwitchingProtocols { // such a body is the connection, which no context ends
 		_ = resp.Body.Close()
 		return nil, &Error{Upstream: c.name, Kind: Broken, Err: errSwitched}
@@ -237,8 +235,8 @@ func (c *Client) roundTrip(outer context.Context, r call) (*http.Response, error
 		return resp, nil
 	}
 	body, err := readAll(resp, maxErrorBody)
-	if err != nil && outer.Err() != nil { // ctx itself has ended with the body
-		return nil, c.failure(outer, err)
+	if err != nil && ctx.Err() != nil {
+		return nil, c.failure(ctx, err)
 	}
 	if err != nil {
 		body = nil // the status still says what may be done
@@ -307,38 +305,41 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 	return e
 }
 
-// idleBody ends a body that brings nothing for a while, and frees its request when it is closed.
+// idleBody ends a body that brings nothing for a while.
 type idleBody struct {
 	io.ReadCloser
-	ctx    context.Context // of this one request
-	cancel context.CancelCauseFunc
-	limit  time.Duration
-	timer  *time.Timer
+	limit time.Duration
+	timer *time.Timer
+	ended atomic.Bool // for that
 }
 
 func (b *idleBody) Read(p []byte) (int, error) {
 	if b.timer == nil {
-		b.timer = time.AfterFunc(b.limit, func() { b.cancel(errIdle) })
+		b.timer = time.AfterFunc(b.limit, b.end)
 	} else {
 		b.timer.Reset(b.limit)
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
 		b.timer.Stop()
-		if errors.Is(context.Cause(b.ctx), errIdle) {
+		if b.ended.Load() {
 			err = errIdle
 		}
 	}
 	return n, err
 }
 
+// end makes a read that is under way fail.
+func (b *idleBody) end() {
+	b.ended.Store(true)
+	_ = b.ReadCloser.Close() // of a connection of HTTP/1.1 or a stream of HTTP/2, whose reader may be waiting
+}
+
 func (b *idleBody) Close() error {
 	if b.timer != nil {
 		b.timer.Stop()
 	}
-	err := b.ReadCloser.Close()
-	b.cancel(nil)
-	return err
+	return b.ReadCloser.Close()
 }
 
 var errTooLarge = errors.New("the reply is too large")

@@ -3,12 +3,15 @@ package upstream
 import (
 	"compress/gzip"
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -447,18 +450,44 @@ func TestAskReadsStreams(t *testing.T) {
 }
 
 func TestAskEndsAStreamThatBringsNothingForAWhile(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
-		events(`{"choices":[{"delta":{"content":"a"}}]}`)(w, r)
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
-	a := ask(t, streamed)
-	a.OnChunk = func(*chat.Chunk) error { return nil }
-	_, err := NewRoutes(NewRoute(client(t, s.URL, "idle_timeout: 50ms\n"), "", 0)).Ask(t.Context(), a)
-	var e *Error
-	if !errors.As(err, &e) || e.Kind != Slow {
-		t.Errorf("Ask() error = %v, want slow", err)
+	for name, start := range map[string]func(*httptest.Server){
+		"HTTP/1.1":          (*httptest.Server).Start,
+		"HTTP/1.1 over TLS": (*httptest.Server).StartTLS,
+		"HTTP/2": func(s *httptest.Server) {
+			s.EnableHTTP2 = true
+			s.StartTLS()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left := make(chan string, 1)
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				events(`{"choices":[{"delta":{"content":"a"}}]}`)(w, r)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				left <- r.Proto
+			}))
+			start(s)
+			t.Cleanup(s.Close)
+			more := "idle_timeout: 50ms\n"
+			if cert := s.Certificate(); cert != nil {
+				file := filepath.Join(t.TempDir(), "ca.pem")
+				if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				more += "tls: {ca_file: " + file + "}\n"
+			}
+			a := ask(t, streamed)
+			a.OnChunk = func(*chat.Chunk) error { return nil }
+			_, err := NewRoutes(NewRoute(client(t, s.URL, more), "", 0)).Ask(t.Context(), a)
+			var e *Error
+			if !errors.As(err, &e) || e.Kind != Slow {
+				t.Errorf("Ask() error = %v, want slow", err)
+			}
+			if proto := <-left; !strings.HasPrefix(proto, name[:len("HTTP/1")]) { // which hears that nobody waits
+				t.Errorf("asked over %s", proto)
+			}
+		})
 	}
 }
 
