@@ -36,13 +36,14 @@ const maxMembers = 1000
 // Scan finds the members of the object that b is, in one pass and without decoding their values. Nested values are
 // skipped by their quotes and brackets alone, so that a fault inside one, such as a missing comma, is left for who
 // decodes it. For a text that encoding/json accepts as an object the result is the same as decoding it.
-func Scan(b []byte) ([]Member, error) {
-	s := scanner{b: b}
+func Scan(b []byte) ([]Member, error) { return scan(scanner{b: b}) }
+
+func scan(s scanner) ([]Member, error) {
 	s.blanks()
-	if s.i == len(b) {
+	if s.i == len(s.b) {
 		return nil, s.fault("empty, want a JSON object")
 	}
-	if b[s.i] != '{' {
+	if s.b[s.i] != '{' {
 		return nil, s.fault("want a JSON object")
 	}
 	members, err := s.object()
@@ -50,15 +51,16 @@ func Scan(b []byte) ([]Member, error) {
 		return nil, err
 	}
 	s.blanks()
-	if s.i != len(b) {
+	if s.i != len(s.b) {
 		return nil, s.fault("text after the JSON object")
 	}
 	return members, nil
 }
 
 type scanner struct {
-	b []byte
-	i int
+	b    []byte
+	same string // b as a string, of which names are then parts; "" where it is not there
+	i    int
 }
 
 func (s *scanner) fault(text string) error { return &SyntaxError{Offset: s.i, Text: text} }
@@ -78,7 +80,7 @@ func (s *scanner) blanks() {
 func (s *scanner) object() ([]Member, error) {
 	members := make([]Member, 0, 8)
 	err := s.each(func(key, value Span) error {
-		name, err := unquote(key.of(s.b))
+		name, err := s.name(key)
 		if err != nil {
 			return &SyntaxError{Offset: key.Start, Text: "bad key"}
 		}
@@ -227,9 +229,17 @@ func (s *scanner) nested() error {
 	return s.fault("bracket without its end")
 }
 
-// unquote decodes a JSON string, quotes included. The usual one without escapes costs no decoder.
+// name decodes a key, quotes included.
+func (s *scanner) name(key Span) (string, error) {
+	if inner := (Span{key.Start + 1, key.End - 1}); s.same != "" && plain(inner.of(s.b)) {
+		return s.same[inner.Start:inner.End], nil
+	}
+	return unquote(key.of(s.b))
+}
+
+// unquote decodes a JSON string, quotes included. The usual one costs no decoder.
 func unquote(b []byte) (string, error) {
-	if inner := b[1 : len(b)-1]; bytes.IndexByte(inner, '\\') < 0 && plain(inner) {
+	if inner := b[1 : len(b)-1]; plain(inner) {
 		return string(inner), nil
 	}
 	var s string
@@ -237,9 +247,10 @@ func unquote(b []byte) (string, error) {
 	return s, err
 }
 
+// plain says whether what stands between quotes is the text itself.
 func plain(b []byte) bool {
 	for _, c := range b {
-		if c < ' ' {
+		if c < ' ' || c == '\\' {
 			return false
 		}
 	}

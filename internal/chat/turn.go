@@ -64,9 +64,9 @@ func ReadReply(body []byte) (*Turn, error) {
 		Reply:   body,
 		Message: message.raw,
 		Finish:  finishReason(finish),
-		Usage:   rawObject(root.get("usage")),
-		Model:   root.get("model").String(),
-		ID:      root.get("id").String(),
+		Usage:   someObject(root.value("usage")),
+		Model:   strings.Clone(root.get("model").String()),
+		ID:      strings.Clone(root.get("id").String()),
 	}
 	t.readMessage(message)
 	if index := choice.get("index"); index.Type == gjson.Number && index.Int() == 0 && len(choice.raw)+2 == len(root.value("choices")) &&
@@ -77,18 +77,20 @@ func ReadReply(body []byte) (*Turn, error) {
 	return t, nil
 }
 
-func rawObject(v gjson.Result) json.RawMessage {
-	some := false
-	if v.IsObject() {
-		v.ForEach(func(_, _ gjson.Result) bool {
-			some = true
-			return false
-		})
-	}
-	if !some {
+// someObject is a copy of a value, which is kept for longer than what it stands in; nil where it is no object or has no
+// member.
+func someObject(value []byte) json.RawMessage {
+	if len(value) == 0 || value[0] != '{' || bytes.HasPrefix(bytes.TrimLeft(value[1:], " \t\r\n"), []byte("}")) {
 		return nil
 	}
-	return json.RawMessage(v.Raw)
+	return bytes.Clone(value)
+}
+
+func rawObject(v gjson.Result) json.RawMessage {
+	if v.Type != gjson.JSON { // most often there is none
+		return nil
+	}
+	return someObject([]byte(v.Raw))
 }
 
 func (t *Turn) readMessage(message view) {
@@ -101,7 +103,7 @@ func (t *Turn) readMessage(message view) {
 
 // readTexts reads what a message has beside its calls.
 func (t *Turn) readTexts(message view) {
-	t.Text = writtenText(message.value("content"))
+	t.Text = message.text("content")
 	t.Refusal = message.get("refusal").String()
 	t.Reasoning = hasReasoning(message)
 	t.Other = message.get("audio").IsObject()
@@ -158,19 +160,6 @@ func readCall(c gjson.Result) Call {
 		call.Arguments = json.RawMessage(args.Raw)
 	}
 	return call
-}
-
-// writtenText is the ContentText of a value as it is written, nil for none. A string is copied once.
-func writtenText(content []byte) string {
-	switch {
-	case len(content) == 0:
-		return ""
-	case content[0] != '"':
-		return ContentText(gjson.ParseBytes(content))
-	case bytes.IndexByte(content, '\\') < 0:
-		return string(content[1 : len(content)-1])
-	}
-	return string(AppendText(make([]byte, 0, len(content)), content))
 }
 
 // ContentText is the text of a message's content, which is a string, null or, with some providers, a list of parts.

@@ -21,10 +21,10 @@ const (
 // AddUsage is the sum of two usage objects, every numeric leaf of either. A leaf that only one has is taken over, as
 // is one that is no number. Either may be nil.
 func AddUsage(a, b json.RawMessage) json.RawMessage {
-	if len(b) > maxUsage {
+	if len(b) == 0 || len(b) > maxUsage {
 		return a
 	}
-	if len(a) > maxUsage {
+	if len(a) == 0 || len(a) > maxUsage {
 		return b
 	}
 	return addObjects(a, b, maxUsageDepth)

@@ -32,11 +32,13 @@ func (s *state) ask(ctx context.Context, forced bool) (*chat.Turn, error) {
 	}
 	turn := answer.Turn
 	s.byTool = s.Format != nil && (answer.ByTool || s.formatByTool())
-	tokens := chat.ReadTokens(turn.Usage)
-	s.usage = chat.AddUsage(s.usage, turn.Usage)
-	cost := s.Price.Cost(tokens.Prompt, tokens.Completion, tokens.Cached)
+	s.result.Tokens = s.tokens
+	if s.usage = chat.AddUsage(s.usage, turn.Usage); s.step > 1 {
+		s.result.Tokens = chat.ReadTokens(s.usage)
+	}
+	cost := s.Price.Cost(s.tokens.Prompt, s.tokens.Completion, s.tokens.Cached)
 	s.cost += cost
-	s.Spent.add(tokens.Total, cost)
+	s.Spent.add(s.tokens.Total, cost)
 	s.result.Turn, s.result.Header = turn, answer.Header
 	return turn, nil
 }
@@ -63,9 +65,9 @@ func (s *state) askOnce(ctx context.Context, forced bool) (*upstream.Answer, err
 		s.Record.Steps = append(s.Record.Steps, step)
 		return nil, err
 	}
-	tokens := chat.ReadTokens(answer.Turn.Usage)
+	s.tokens = chat.ReadTokens(answer.Turn.Usage)
 	step.Upstream, step.Finish = answer.Upstream, answer.Turn.Finish
-	step.Prompt, step.Output = tokens.Prompt, tokens.Completion
+	step.Prompt, step.Output = s.tokens.Prompt, s.tokens.Completion
 	s.Record.Steps = append(s.Record.Steps, step)
 	return answer, nil
 }

@@ -139,6 +139,7 @@ type Result struct {
 	Finish   string            // the finish_reason for the client
 	Calls    []json.RawMessage // of the client's own tools, for the client to run
 	Usage    json.RawMessage   // the sum over the steps; nil where no provider gave one
+	Tokens   chat.Tokens       // of Usage
 	Header   upstream.Header   // of the last reply
 	RanTools bool
 	RanWrite bool
@@ -180,6 +181,7 @@ type state struct {
 	step   int               // model calls made
 
 	usage    json.RawMessage
+	tokens   chat.Tokens // of the last model call
 	cost     float64
 	repeats  map[string]int // by tool and arguments
 	writes   map[string]int // likewise, of calls that ran

@@ -11,11 +11,14 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // direct makes requests of plain HTTP/1.1 in the goroutine of who asks. http.Transport has two further ones for each
@@ -24,7 +27,7 @@ import (
 //
 // What it can't do as http.Transport does is left to that: HTTPS, a limit of connections a host, large bodies and ones of
 // a length that nobody knows, hosts that are not ASCII, and systems where nothing tells whether a kept connection was
-// closed. So are requests that it would refuse: it looks at their header before, and at the rest only behind.
+// closed. So are requests that it refuses.
 type direct struct {
 	of *http.Transport // whose settings hold
 
@@ -61,6 +64,7 @@ func newDirect(of *http.Transport) *direct { return &direct{of: of, idle: map[st
 type directConn struct {
 	net.Conn
 	raw     syscall.RawConn // of Conn
+	quiet   func() bool     // of raw
 	address string
 	in      *bufio.Reader // of the connection by Read
 	full    int           // reads that filled it
@@ -94,7 +98,7 @@ func (c *directConn) Read(p []byte) (int, error) {
 // takes says whether a request is one for direct.
 func (d *direct) takes(r *http.Request) bool {
 	noBody := r.Body == nil || r.Body == http.NoBody
-	return canPeek && r.URL.Scheme == "http" && isPlain(r) && d.of.MaxConnsPerHost == 0 && (noBody || r.ContentLength > 0 && r.ContentLength <= directBody) &&
+	return canPeek && r.URL != nil && r.URL.Scheme == "http" && isPlain(r) && isValid(r.Header) && d.of.MaxConnsPerHost == 0 && (noBody || r.ContentLength > 0 && r.ContentLength <= directBody) &&
 		r.Header["Expect"] == nil && r.Header["Upgrade"] == nil && !r.Close && len(r.TransferEncoding) == 0 && r.Trailer == nil && r.Method != http.MethodConnect
 }
 
@@ -109,6 +113,16 @@ func isPlain(r *http.Request) bool {
 	return r.URL.Host != "" && isASCII(r.URL.Host)
 }
 
+// isValid says whether a header can be sent. One with a line end would be several.
+func isValid(h http.Header) bool {
+	for name, values := range h {
+		if !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }) {
+			return false
+		}
+	}
+	return h != nil
+}
+
 func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
@@ -118,11 +132,8 @@ func isASCII(s string) bool {
 	return true
 }
 
-// RoundTrip makes a request, or leaves it to http.Transport.
+// RoundTrip makes a request that it takes.
 func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
-	if !d.takes(r) {
-		return nil, http.ErrSkipAltProtocol
-	}
 	for again := false; ; again = true {
 		if cause := context.Cause(r.Context()); cause != nil { // a kept connection would take the request all the same
 			closeBody(r)
@@ -188,17 +199,16 @@ func closeBody(r *http.Request) {
 
 // connect takes a kept connection, or makes one: where fresh is, always.
 func (d *direct) connect(ctx context.Context, to *url.URL, fresh bool) (*directConn, error) {
-	port := to.Port()
-	if port == "" {
-		port = "80"
+	address := to.Host
+	if to.Port() == "" {
+		address = net.JoinHostPort(to.Hostname(), "80")
 	}
-	address := net.JoinHostPort(to.Hostname(), port)
 	for !fresh {
 		c := d.take(address)
 		if c == nil {
 			break
 		}
-		if quiet(c.raw) {
+		if c.quiet() {
 			return c, nil
 		}
 		_ = c.Close()
@@ -217,7 +227,7 @@ func (d *direct) connect(ctx context.Context, to *url.URL, fresh bool) (*directC
 		_ = made.Close()
 		return nil, err
 	}
-	c.in = bufio.NewReaderSize(c, firstReader)
+	c.in, c.quiet = bufio.NewReaderSize(c, firstReader), quietOf(c.raw)
 	return c, nil
 }
 

@@ -41,7 +41,7 @@ func (d *direct) closeOld() {
 	for address, kept := range d.idle {
 		open := make([]*directConn, 0, len(kept))
 		for _, c := range kept {
-			if time.Since(c.since) < d.of.IdleConnTimeout && quiet(c.raw) {
+			if time.Since(c.since) < d.of.IdleConnTimeout && c.quiet() {
 				open = append(open, c)
 				continue
 			}

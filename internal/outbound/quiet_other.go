@@ -4,9 +4,9 @@ package outbound
 
 import "syscall"
 
-// canPeek says whether quiet can tell.
+// canPeek says whether quietOf can tell.
 const canPeek = false
 
-func quiet(syscall.RawConn) bool { return true }
+func quietOf(syscall.RawConn) func() bool { return func() bool { return true } }
 
 func peek(syscall.RawConn, []byte) (n int, open bool) { return 0, true }

@@ -36,8 +36,15 @@ func NewTransport(d Dialer, t *TLS) *Transport {
 		MaxResponseHeaderBytes: MaxHeader,
 	}}
 	pool.direct = newDirect(pool.Transport)
-	pool.RegisterProtocol("http", pool.direct) // http.Transport looks at a request's header first
 	return pool
+}
+
+// RoundTrip makes a request, over plain HTTP in the goroutine of who asks where it can.
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.direct.takes(r) {
+		return t.direct.RoundTrip(r)
+	}
+	return t.Transport.RoundTrip(r)
 }
 
 // CloseIdleConnections drops the kept connections.

@@ -306,7 +306,7 @@ func (c *completion) ended(result *loop.Result, p *Error) {
 	c.info.stop = c.record.Stop
 	var tokens chat.Tokens
 	if result != nil {
-		tokens = chat.ReadTokens(result.Usage)
+		tokens = result.Tokens
 	}
 	c.spend(c.r, limit.Use{Tokens: tokens.Total, Cost: c.record.Cost})
 	c.metrics.ended(c.model.Label, c.record.Stop, len(c.record.Steps), tokens, c.record.Cost)

@@ -129,6 +129,6 @@ func (all *choices) sum() *loop.Result {
 			sum.Header = result.Header
 		}
 	}
-	record.Usage = sum.Usage
+	record.Usage, sum.Tokens = sum.Usage, chat.ReadTokens(sum.Usage)
 	return sum
 }

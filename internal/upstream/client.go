@@ -310,10 +310,14 @@ type idleBody struct {
 	io.ReadCloser
 	limit time.Duration
 	timer *time.Timer
-	ended atomic.Bool // for that
+	err   error       // which has ended it
+	ended atomic.Bool // for nothing came
 }
 
 func (b *idleBody) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
 	if b.timer == nil {
 		b.timer = time.AfterFunc(b.limit, b.end)
 	} else {
@@ -325,6 +329,7 @@ func (b *idleBody) Read(p []byte) (int, error) {
 		if b.ended.Load() {
 			err = errIdle
 		}
+		b.err = err
 	}
 	return n, err
 }
@@ -354,12 +359,28 @@ func readAll(resp *http.Response, limit int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var b bytes.Buffer
-	if resp.ContentLength > 0 { // of a long one no more than has come
-		b.Grow(int(min(resp.ContentLength, 1<<20)) + bytes.MinRead)
+	if in == io.Reader(resp.Body) && resp.ContentLength > 0 && resp.ContentLength <= atOnce {
+		return readSized(in, resp.ContentLength)
 	}
+	var b bytes.Buffer
 	err = fill(&b, in, limit)
 	return b.Bytes(), err
+}
+
+// atOnce is up to which size a body is taken at its word: of a longer one there is no more memory than has come.
+const atOnce = 1 << 20
+
+// readSized reads in, which has that size, to its end.
+func readSized(in io.Reader, size int64) ([]byte, error) {
+	b := make([]byte, size)
+	if _, err := io.ReadFull(in, b); err != nil {
+		return nil, err
+	}
+	var end [1]byte
+	if _, err := in.Read(end[:]); !errors.Is(err, io.EOF) { // a connection is used again behind the end alone
+		return nil, cmp.Or(err, errTooLarge)
+	}
+	return b, nil
 }
 
 // fill reads in to its end, up to limit bytes.
