@@ -110,8 +110,8 @@ func (*bodyReader) Close() error { return nil }
 
 // Body is the request with edits applied. Untouched members keep their bytes, blanks between them included.
 func (r *Request) Body(e Edits) Body {
-	w := &splicer{src: r.Raw}
-	w.text("{")
+	w := &splicer{src: r.Raw, parts: make([][]byte, 0, 8+2*len(e.After))}
+	w.bytes(objectStart)
 	for _, m := range r.members {
 		r.splice(w, m, e)
 	}
@@ -127,11 +127,11 @@ func (r *Request) Body(e Edits) Body {
 	}
 	if len(e.Tools) > 0 && r.Member("tools") == nil && !slices.Contains(e.Drop, "tools") {
 		w.separate()
-		w.text(`"tools":[`)
+		w.bytes(toolsStart)
 		w.bytes(e.Tools)
-		w.text("]")
+		w.bytes(listEnd)
 	}
-	w.text("}")
+	w.bytes(objectEnd)
 	return w.body()
 }
 
@@ -161,7 +161,7 @@ func spliceMessages(w *splicer, m Member, e Edits) {
 	w.member(Span{m.Key, m.Value.Start + 1})
 	if e.Before != nil {
 		w.bytes(e.Before)
-		w.text(",")
+		w.bytes(comma)
 	}
 	if e.Messages == nil {
 		w.span(Span{m.Value.Start + 1, m.Value.End - 1})
@@ -169,26 +169,34 @@ func spliceMessages(w *splicer, m Member, e Edits) {
 		w.bytes(e.Messages[1 : len(e.Messages)-1])
 	}
 	for _, message := range e.After {
-		w.text(",")
+		w.bytes(comma)
 		w.bytes(message)
 	}
-	w.text("]")
+	w.bytes(listEnd)
 }
 
 func (r *Request) spliceTools(w *splicer, m Member, tools []byte) {
 	v := m.Value.of(r.Raw)
 	if v[0] != '[' { // null
 		w.member(Span{m.Key, m.Value.Start})
-		w.text("[")
+		w.bytes(listStart)
 	} else {
 		w.member(Span{m.Key, m.Value.End - 1})
 		if len(bytes.TrimSpace(v[1:len(v)-1])) > 0 {
-			w.text(",")
+			w.bytes(comma)
 		}
 	}
 	w.bytes(tools)
-	w.text("]")
+	w.bytes(listEnd)
 }
+
+// What stands between pieces of a body. Nobody writes to a piece.
+var (
+	objectStart, objectEnd = []byte("{"), []byte("}")
+	listStart, listEnd     = []byte("["), []byte("]")
+	toolsStart             = []byte(`"tools":[`)
+	comma                  = []byte(",")
+)
 
 // splicer collects the pieces of a body. Neighbouring ranges of the source become one piece.
 type splicer struct {
@@ -197,8 +205,6 @@ type splicer struct {
 	last  Span // of the source, when the newest piece is one
 	some  bool // a member has been written
 }
-
-func (w *splicer) text(s string) { w.bytes([]byte(s)) }
 
 func (w *splicer) bytes(b []byte) {
 	if len(b) > 0 {
@@ -228,14 +234,14 @@ func onlySeparator(b []byte) bool { return string(bytes.TrimSpace(b)) == "," }
 
 func (w *splicer) separate() {
 	if w.some {
-		w.text(",")
+		w.bytes(comma)
 	}
 	w.some = true
 }
 
 func (w *splicer) pair(p Pair) {
 	w.separate()
-	w.text(string(Quote(p.Name)) + ":")
+	w.bytes(append(Quote(p.Name), ':'))
 	w.bytes(p.Value)
 }
 

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
@@ -21,6 +22,11 @@ type ReplyEdits struct {
 func (t *Turn) ReplyFor(e ReplyEdits) (json.RawMessage, error) {
 	if t.plain && e.Content == nil && len(e.Calls) == 0 && e.Finish == t.finish && e.Usage == nil && e.Gateway == nil {
 		return t.Reply, nil // the usual one, which costs no further look
+	}
+	if t.plain && e.Content == nil && len(e.Calls) == 0 && e.Finish == t.finish && e.Gateway == nil {
+		if reply := withValue(t.Reply, "usage", e.Usage); reply != nil {
+			return reply, nil // that of several steps
+		}
 	}
 	reply := []byte(t.Reply)
 	if reply == nil {
@@ -59,6 +65,15 @@ func (t *Turn) ReplyFor(e ReplyEdits) (json.RawMessage, error) {
 		set("gateway", e.Gateway)
 	}
 	return reply, err
+}
+
+// withValue is an object with another value for a member, nil where it has none of that name.
+func withValue(object []byte, name string, value []byte) []byte {
+	at, ok := viewOf(object).find(name)
+	if !ok {
+		return nil
+	}
+	return slices.Concat(object[:at.Start], value, object[at.End:])
 }
 
 func (t *Turn) choiceFor(choice gjson.Result, e ReplyEdits) string {

@@ -239,13 +239,33 @@ func (s *scanner) name(key Span) (string, error) {
 
 // unquote decodes a JSON string, quotes included. The usual one costs no decoder.
 func unquote(b []byte) (string, error) {
-	if inner := b[1 : len(b)-1]; plain(inner) {
+	inner := b[1 : len(b)-1]
+	if name, ok := usual[string(inner)]; ok {
+		return name, nil
+	}
+	if plain(inner) {
 		return string(inner), nil
 	}
 	var s string
 	err := json.Unmarshal(b, &s)
 	return s, err
 }
+
+// usual are the names of members that most requests and replies have, which need no memory of their own.
+var usual = func(names ...string) map[string]string {
+	m := map[string]string{}
+	for _, name := range names {
+		m[name] = name
+	}
+	return m
+}(
+	"model", "messages", "stream", "stream_options", "tools", "tool_choice", "parallel_tool_calls", "temperature", "top_p", "max_tokens",
+	"max_completion_tokens", "response_format", "stop", "seed", "user", "metadata", "reasoning_effort",
+	"id", "object", "created", "choices", "usage", "system_fingerprint", "service_tier", "index", "message", "delta", "logprobs", "finish_reason",
+	"role", "content", "refusal", "annotations", "tool_calls", "tool_call_id", "name",
+	"prompt_tokens", "completion_tokens", "total_tokens", "prompt_tokens_details", "completion_tokens_details", "cached_tokens", "audio_tokens",
+	"reasoning_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens",
+)
 
 // plain says whether what stands between quotes is the text itself.
 func plain(b []byte) bool {

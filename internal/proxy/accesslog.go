@@ -37,7 +37,7 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 // line is the request's line in the log. It says nothing of where in the code it is written, which would take as long as
 // all the rest.
 func (i *requestInfo) line(r *http.Request, level slog.Level, status int, took time.Duration, bytes int) slog.Record {
-	line := slog.NewRecord(time.Now(), level, "request", 0)
+	line := slog.NewRecord(i.start.Add(took), level, "request", 0)
 	line.AddAttrs(
 		slog.String("request_id", i.requestID), slog.String("method", r.Method), slog.String("path", r.URL.Path),
 		slog.Int("status", status), slog.Duration("duration", took), slog.Int("bytes", bytes),

@@ -43,7 +43,7 @@ func challenge(err error) string {
 
 // bearer is the request's bearer token, "" without one.
 func bearer(r *http.Request) string {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	scheme, token, _ := strings.Cut(first(r.Header, "Authorization"), " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return ""
 	}

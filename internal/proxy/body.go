@@ -26,8 +26,9 @@ const (
 func (s *Server) inTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body != nil && r.Body != http.NoBody {
-			b := &timedBody{ReadCloser: r.Body, rc: http.NewResponseController(w), idle: s.bodyIdle, end: time.Now().Add(s.bodyTimeout)}
-			b.expect(time.Now())
+			now := info(r).start
+			b := &timedBody{ReadCloser: r.Body, rc: http.NewResponseController(w), idle: s.bodyIdle, end: now.Add(s.bodyTimeout)}
+			b.expect(now)
 			r.Body = b
 		}
 		next.ServeHTTP(w, r)
@@ -72,13 +73,12 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, tooLarge(limit)
 	}
-	in := http.MaxBytesReader(w, r.Body, limit)
 	var body []byte
 	var err error
-	if r.ContentLength >= 0 {
-		body, err = readSized(in, r.ContentLength)
+	if r.ContentLength >= 0 { // net/http gives no more of it
+		body, err = readSized(r.Body, r.ContentLength)
 	} else {
-		body, err = io.ReadAll(in)
+		body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	}
 	var over *http.MaxBytesError
 	switch {
@@ -123,7 +123,7 @@ func tooLarge(limit int64) error {
 
 // wantJSON refuses a body that says that it is something else. Without a content type it is taken for JSON.
 func wantJSON(r *http.Request) error {
-	if given := r.Header.Get("Content-Type"); given != "" && !isJSON(given) {
+	if given := first(r.Header, "Content-Type"); given != "" && !isJSON(given) {
 		return &Error{
 			Status: http.StatusUnsupportedMediaType, Type: invalidRequest, Code: "unsupported_media_type",
 			Message: "want Content-Type: application/json",

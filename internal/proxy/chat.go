@@ -31,7 +31,7 @@ import (
 // passed through.
 func (s *Server) chat(w http.ResponseWriter, r *http.Request) error {
 	i := info(r)
-	record := trace.NewRun(time.Now())
+	record := trace.NewRun(i.start)
 	record.RequestID, record.Caller = i.requestID, i.caller.ID
 	i.runID = record.ID
 	c := &completion{Server: s, w: w, r: r, info: i, record: record}
@@ -99,7 +99,7 @@ func (c *completion) readFormat() error {
 // readProgress reads how running tools are to show in the stream.
 func (c *completion) readProgress() error {
 	c.progress = c.info.site.Streaming.Progress
-	switch p := Progress(c.r.Header.Get(headerProgress)); p {
+	switch p := Progress(first(c.r.Header, headerProgress)); p {
 	case "":
 	case progressOff, progressComment, progressReasoning:
 		c.progress = p
@@ -141,14 +141,14 @@ type completion struct {
 // limitsFor is what the client's headers leave of a budget. They only ever lower it.
 func limitsFor(h http.Header, l budget.Limits) (budget.Limits, error) {
 	var narrow budget.Config
-	if text := h.Get(headerMaxSteps); text != "" {
+	if text := first(h, headerMaxSteps); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
 			return l, badHeader(headerMaxSteps, "a whole number from 1")
 		}
 		narrow.MaxSteps = &n
 	}
-	if text := h.Get(headerMaxSeconds); text != "" {
+	if text := first(h, headerMaxSeconds); text != "" {
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(n > 0) || math.IsInf(n, 0) {
 			return l, badHeader(headerMaxSeconds, "a number of seconds above 0")
@@ -157,7 +157,7 @@ func limitsFor(h http.Header, l budget.Limits) (budget.Limits, error) {
 	}
 	l = narrow.Narrow(l)
 	// One second below the client's own clock, so that it gets the gateway's reply rather than its own timeout.
-	if text := h.Get(headerReadTimeout); text != "" {
+	if text := first(h, headerReadTimeout); text != "" {
 		if n, err := strconv.ParseFloat(text, 64); err == nil && n > 1 && n < 1e6 {
 			left := n - 1
 			l = budget.Config{MaxSeconds: &left}.Narrow(l)
@@ -174,7 +174,7 @@ func badHeader(name, want string) error {
 // tools, which no provider takes beside them.
 func viewFor(h http.Header, i *requestInfo, m *models.Model, req *chat.Request) (*registry.View, error) {
 	view := i.site.view(i.caller, m)
-	if text := h.Get(headerTools); text != "" {
+	if text := first(h, headerTools); text != "" {
 		list, err := parseTools(text)
 		if err != nil {
 			return nil, badHeader(headerTools, "names or globs parted by commas, or none")
@@ -253,7 +253,7 @@ func (c *completion) newRun(view *registry.View, limits budget.Limits, record *t
 		Header:       c.info.toProvider(c.r.Header, true),
 		Client:       c.r.Header,
 		ClientKey:    bearer(c.r),
-		Key:          c.r.Header.Get(headerIdempotent),
+		Key:          first(c.r.Header, headerIdempotent),
 		Turns:        c.opts.Turns,
 		Memory:       c.remembers(),
 		Record:       record,
@@ -353,7 +353,7 @@ func (c *completion) envelope() chat.Envelope {
 }
 
 // wantsTrace says whether the client wants the whole trace in the body.
-func (c *completion) wantsTrace() bool { return c.r.Header.Get(trace.Header) == "full" }
+func (c *completion) wantsTrace() bool { return first(c.r.Header, trace.Header) == "full" }
 
 // headers sets what the reply says of the run's last model call.
 func (c *completion) headers(result *loop.Result) {

@@ -18,6 +18,15 @@ const (
 	headerReadTimeout = "X-Stainless-Read-Timeout"
 )
 
+// first is the first value of a header, "" without one. name is in canonical form, which http.Header.Get would make
+// sure of for each request again.
+func first(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
 // hopByHop are headers of one connection (RFC 9110, section 7.6.1, and what older software sends).
 var hopByHop = map[string]bool{
 	"Connection": true, "Keep-Alive": true, "Proxy-Authenticate": true, "Proxy-Authorization": true,

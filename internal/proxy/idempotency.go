@@ -89,7 +89,7 @@ var errWaited = errors.New("the run's time is used up by waiting for an equal re
 // waits for an equal request that is under way; where that brings no reply that may be kept, it makes a run of its own,
 // whose writes the registry knows by their keys.
 func (c *completion) once(view *registry.View, limits budget.Limits) error {
-	key := c.r.Header.Get(headerIdempotent)
+	key := first(c.r.Header, headerIdempotent)
 	switch {
 	case len(key) > maxKey:
 		return c.refuseKey(errKeyTooLong)

@@ -70,7 +70,7 @@ func (s *Server) withInfo(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		t := s.take()
 		defer t.release()
-		i := &requestInfo{start: time.Now(), route: "other", tenure: t, site: t.site, requestID: r.Header.Get("X-Request-Id")}
+		i := &requestInfo{start: time.Now(), route: "other", tenure: t, site: t.site, requestID: first(r.Header, "X-Request-Id")}
 		if !fitID(i.requestID) {
 			i.requestID = trace.NewID("req_")
 		}

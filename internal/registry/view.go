@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/toolgate/toolgate/internal/globs"
 	"github.com/toolgate/toolgate/internal/suggest"
@@ -20,6 +21,8 @@ type View struct {
 	joined []byte           // the declarations, joined by commas
 	wary   bool             // a tool of it is confirmed after untrusted
 	taints bool             // a tool of it is untrusted
+
+	identity func() string // made once
 }
 
 // View is what a caller with those fields sees where all lists choose a tool. key, if it is not nil, tells caller and
@@ -53,6 +56,7 @@ func (s *Set) View(key any, caller map[string]any, lists ...globs.List) *View {
 
 func (s *Set) newView(caller map[string]any, has func(*Tool) bool, from []*Tool) *View {
 	v := &View{set: s, caller: caller, byName: map[string]*Tool{}}
+	v.identity = sync.OnceValue(func() string { return string(tool.EncodeJSON(caller)) })
 	for _, t := range from {
 		if has(t) {
 			v.list = append(v.list, t)
@@ -95,12 +99,7 @@ func (v *View) narrow(has func(*Tool) bool) *View {
 }
 
 // Identity tells the view's caller from one with other fields.
-func (v *View) Identity() string {
-	if v.caller == nil { // as of most keys
-		return "null"
-	}
-	return string(tool.EncodeJSON(v.caller))
-}
+func (v *View) Identity() string { return v.identity() }
 
 // Len is how many tools the view has.
 func (v *View) Len() int { return len(v.list) }
