@@ -108,6 +108,8 @@ func (s *setup) target(name string, usual, unheld *gateway) target {
 		return target{Name: name, URL: "http://" + s.addr["refloop"] + "/v1"}
 	case pass:
 		return at(usual.addr, passKey)
+	case lookup:
+		return at(usual.addr, lookupKey)
 	case now:
 		return at(unheld.addr, toolsKey)
 	}

@@ -19,8 +19,11 @@ func markdown(verdicts []verdict) string {
 	lines := [][]string{{"scenario", "", "must reach", "measured", "least to most", "verdict"}}
 	for _, v := range verdicts {
 		said := "pass"
-		if !v.reached {
+		switch {
+		case !v.reached:
 			said = "**short**"
+		case v.aside:
+			said = "aside"
 		}
 		if v.note != "" {
 			said += ": " + strings.NewReplacer("|", "/", "\n", " ").Replace(v.note)
@@ -55,6 +58,9 @@ func markdown(verdicts []verdict) string {
 
 // want is what a row must reach, as the table has it.
 func (r row) want() string {
+	if r.aside {
+		return "- " + r.unit
+	}
 	sign := "≤ "
 	if r.least {
 		sign = "≥ "

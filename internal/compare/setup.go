@@ -17,11 +17,12 @@ import (
 	"time"
 )
 
-// The keys of the gateway: one that is offered no tool, so that its requests are passed through, and one that is offered
-// all of them.
+// The keys of the gateway: one that is offered no tool, so that its requests are passed through, one that is offered the
+// harness's tool alone, and one that is offered all of them.
 const (
-	passKey  = "key-that-is-passed-through"
-	toolsKey = "key-with-tools"
+	passKey   = "key-that-is-passed-through"
+	lookupKey = "key-with-one-tool"
+	toolsKey  = "key-with-tools"
 )
 
 // startWait bounds how long a process may take until it serves.
@@ -256,14 +257,15 @@ models:
 auth:
   keys:
     - {name: pass, sha256: %q, tools: []}
+    - {name: lookup, sha256: %q, tools: [lookup]}
     - {name: tools, sha256: %q}
 tools:
   lookup:
     description: Look up the fact for an id.
     parameters:
       id: {type: string, description: "The id to look up, as it stands in the text."}
-    http: {url: "http://%[5]s/lookup", query: {id: "{id}"}}
-`, addr, s.addr["mock"], sum(passKey), sum(toolsKey), s.addr["tool"])
+    http: {url: "http://%[6]s/lookup", query: {id: "{id}"}}
+`, addr, s.addr["mock"], sum(passKey), sum(lookupKey), sum(toolsKey), s.addr["tool"])
 	for i := 1; i < tools; i++ {
 		fmt.Fprintf(&b, `  filler_%02[1]d: # toolgate: allow similar-tools
     description: Find entry number %[1]d of the archive by a name and a year.

@@ -274,6 +274,7 @@ func (d *direct) ask(c *directConn, r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	body := &directReply{ReadCloser: resp.Body, d: d, c: c, stop: stop, ctx: ctx, keep: !resp.Close}
+	body.here = resp.ContentLength >= 0 && resp.ContentLength <= int64(c.in.Buffered())
 	c.used = true
 	if resp.StatusCode < http.StatusOK { // another protocol, which nobody asked for, or what is none of HTTP's statuses
 		body.keep = false
@@ -297,7 +298,7 @@ func (d *direct) exchange(c *directConn, r *http.Request) (*http.Response, error
 	}
 	out := directWriters.Get().(*bufio.Writer)
 	out.Reset(c.Conn)
-	err := r.Write(inOnePiece{out})
+	err := write(out, r)
 	if err == nil {
 		// Whoever else can go on does so first: requests that leave together wake their server once.
 		runtime.Gosched()
@@ -361,8 +362,12 @@ type directReply struct {
 	stop  func() bool // no interruption from now on; false where there was one
 	ctx   context.Context
 	keep  bool
+	here  bool
 	ended atomic.Bool
 }
+
+// Here says whether all of the body has come, so that reading it takes no time.
+func (b *directReply) Here() bool { return b.here }
 
 // Read reads the body. With its end the connection is kept.
 func (b *directReply) Read(p []byte) (int, error) {

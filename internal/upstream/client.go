@@ -222,7 +222,11 @@ func (c *Client) roundTrip(ctx context.Context, r call) (*http.Response, error) 
 	if err != nil {
 		return nil, c.failure(ctx, err)
 	}
-	resp.Body = &idleBody{ReadCloser: resp.Body, limit: c.idle}
+	timed := &idleBody{ReadCloser: resp.Body, limit: c.idle}
+	if b, ok := resp.Body.(interface{ Here() bool }); ok && b.Here() {
+		timed.limit = 0
+	}
+	resp.Body = timed
 	if resp.StatusCode == http.StatusSwitchingProtocols { // such a body is the connection, which no context ends
 		_ = resp.Body.Close()
 		return nil, &Error{Upstream: c.name, Kind: Broken, Err: errSwitched}
@@ -308,7 +312,7 @@ func (c *Client) failure(ctx context.Context, err error) *Error {
 // idleBody ends a body that brings nothing for a while.
 type idleBody struct {
 	io.ReadCloser
-	limit time.Duration
+	limit time.Duration // 0 for none
 	timer *time.Timer
 	err   error       // which has ended it
 	ended atomic.Bool // for nothing came
@@ -318,14 +322,18 @@ func (b *idleBody) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	if b.timer == nil {
+	switch {
+	case b.limit == 0:
+	case b.timer == nil:
 		b.timer = time.AfterFunc(b.limit, b.end)
-	} else {
+	default:
 		b.timer.Reset(b.limit)
 	}
 	n, err := b.ReadCloser.Read(p)
 	if err != nil {
-		b.timer.Stop()
+		if b.timer != nil {
+			b.timer.Stop()
+		}
 		if b.ended.Load() {
 			err = errIdle
 		}
