@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -53,6 +54,9 @@ func FuzzScan(f *testing.F) {
 		}
 		if err != nil {
 			t.Fatalf("Scan() error = %v for valid JSON", err)
+		}
+		if v := viewOf(text); !slices.Equal(v.members, members) {
+			t.Errorf("a view has the members %v, Scan %v", v.members, members)
 		}
 		got := map[string]string{}
 		for _, m := range members {

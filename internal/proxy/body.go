@@ -57,11 +57,7 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	if now := time.Now(); now.Sub(b.set) > b.idle/10 { // pieces come fast, and deadlines are not for nothing
 		b.expect(now)
 	}
-	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) { // what net/http reads from here on tells it that the client leaves
-		_ = b.rc.SetReadDeadline(time.Time{})
-	}
-	return n, err
+	return b.ReadCloser.Read(p) // at the end net/http takes the deadline away, to see by reading whether the client leaves
 }
 
 // readBody reads a request's body whole, up to limit bytes. It is read before anything is asked of a provider: net/http

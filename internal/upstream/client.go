@@ -32,19 +32,20 @@ import (
 
 // Client is one upstream. It is for use by many goroutines at once.
 type Client struct {
-	name      string
-	provider  string // as OpenTelemetry calls it
-	at        addresses
-	azure     bool // the key goes out as api-key
-	key       string
-	forward   bool
-	headers   http.Header
-	transport *outbound.Transport
-	secure    bool // the upstream's URL is https
-	idle      time.Duration
-	policy    retry.Policy
-	budget    *retryBudget
-	metrics   *Metrics
+	name        string
+	provider    string // as OpenTelemetry calls it
+	at          addresses
+	azure       bool // the key goes out as api-key
+	key         string
+	credentials http.Header // of key
+	forward     bool
+	headers     http.Header
+	transport   *outbound.Transport
+	secure      bool // the upstream's URL is https
+	idle        time.Duration
+	policy      retry.Policy
+	budget      *retryBudget
+	metrics     *Metrics
 
 	breaking  breaker.Options // without a name
 	mu        sync.Mutex
@@ -89,6 +90,9 @@ func NewClient(name string, c *Config, m *Metrics, onBreaker func(string, breake
 		onBreaker:       onBreaker,
 		metrics:         m,
 		transport:       outbound.NewTransport(outbound.Dialer{Timeout: time.Duration(c.ConnectTimeout)}, c.TLS),
+	}
+	if u.key != "" {
+		u.credentials = u.withKey(u.key)
 	}
 	u.transport.ResponseHeaderTimeout = time.Duration(c.FirstByteTimeout)
 	u.transport.MaxIdleConnsPerHost = 4096
@@ -267,23 +271,25 @@ func redirects(status int) bool {
 	return false
 }
 
+// withKey are the headers that a key goes out in.
+func (c *Client) withKey(key string) http.Header {
+	if c.azure {
+		return http.Header{"Api-Key": {key}}
+	}
+	return http.Header{"Authorization": {"Bearer " + key}}
+}
+
 // header is the request's header. The file has the last word.
 func (c *Client) header(ctx context.Context, r call) http.Header {
 	h := maps.Clone(r.header)
 	if h == nil {
 		h = http.Header{}
 	}
-	key := c.key
-	if key == "" && c.forward {
-		key = r.key
+	credentials := c.credentials
+	if c.key == "" && c.forward && r.key != "" {
+		credentials = c.withKey(r.key)
 	}
-	switch {
-	case key == "":
-	case c.azure:
-		h["Api-Key"] = []string{key}
-	default:
-		h["Authorization"] = []string{"Bearer " + key}
-	}
+	maps.Copy(h, credentials)
 	span.Inject(ctx, h)
 	maps.Copy(h, c.headers)
 	return h
