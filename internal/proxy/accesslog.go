@@ -3,6 +3,7 @@ package proxy
 import (
 	"log/slog"
 	"net/http"
+	"runtime"
 	"time"
 
 	"github.com/go-chi/chi/v5/middleware"
@@ -14,7 +15,10 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ww := middleware.NewWrapResponseWriter(w, r.ProtoMajor)
 		i, ctx := info(r), r.Context()
+		whole := false
+		s.underway.Add(1)
 		defer func() {
+			alone := s.underway.Add(-1) == 0
 			took := time.Since(i.start)
 			status := ww.Status()
 			if status == 0 {
@@ -22,6 +26,9 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 			}
 			s.metrics.requests.With(requestLabels{i.route, i.model, status}).Inc()
 			s.metrics.duration.With(i.route).Observe(took.Seconds())
+			if alone && whole && r.Method != http.MethodHead && ww.Header()["Content-Length"] != nil {
+				_ = http.NewResponseController(ww).Flush() // nobody need wait for what is left to do; the client may have left
+			}
 			level := slog.LevelInfo
 			if i.route == routeHealth || status == http.StatusNotModified { // a page that looks every other second
 				level = slog.LevelDebug
@@ -29,8 +36,14 @@ func (s *Server) accessLog(next http.Handler) http.Handler {
 			if h := s.log.Handler(); h.Enabled(ctx, level) {
 				_ = h.Handle(ctx, i.line(r, level, status, took, ww.BytesWritten())) // nobody could be told
 			}
+			if !alone {
+				// What has been written leaves when the handler returns. Whoever else can go on does so first: replies that
+				// leave together wake those who wait for them once.
+				runtime.Gosched()
+			}
 		}()
 		next.ServeHTTP(ww, r)
+		whole = true
 	})
 }
 

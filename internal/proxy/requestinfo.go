@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/netip"
-	"runtime"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -78,9 +77,6 @@ func (s *Server) withInfo(next http.Handler) http.Handler {
 		route := chi.NewRouteContext()
 		route.Routes, _ = next.(chi.Routes)
 		next.ServeHTTP(w, r.WithContext(&requestContext{Context: r.Context(), info: i, route: route})) //nolint:contextcheck // it is r.Context() with what stands above
-		// What has been written leaves when this returns. Whoever else can go on does so first: replies that leave together
-		// wake those who wait for them once.
-		runtime.Gosched()
 	})
 }
 

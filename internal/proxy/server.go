@@ -81,6 +81,8 @@ type Server struct {
 	guard   *guard.Guard
 	down    atomic.Bool // shutting down
 
+	underway atomic.Int64 // requests of all listeners
+
 	bodyTimeout, bodyIdle time.Duration
 	connections           int // at once, where the site does not say
 }
