@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/toolgate/toolgate/internal/plainjson"
 )
 
 // plainJSON writes what slog.JSONHandler would, for a record of short plain values such as the line of a request: text
@@ -24,9 +26,9 @@ var logLines = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &
 func (h *plainJSON) Handle(ctx context.Context, r slog.Record) error {
 	line := logLines.Get().(*[]byte)
 	defer logLines.Put(line)
-	b, plain := h.line((*line)[:0], r)
+	b, ok := h.line((*line)[:0], r)
 	*line = b[:0]
-	if !plain {
+	if !ok {
 		return h.Handler.Handle(ctx, r)
 	}
 	_, err := h.to.Write(b)
@@ -34,7 +36,7 @@ func (h *plainJSON) Handle(ctx context.Context, r slog.Record) error {
 }
 
 // line appends the record's line to b; false where it is not plain.
-func (h *plainJSON) line(b []byte, r slog.Record) (line []byte, plain bool) {
+func (h *plainJSON) line(b []byte, r slog.Record) (line []byte, ok bool) {
 	if r.Time.IsZero() {
 		return b, false
 	}
@@ -43,22 +45,22 @@ func (h *plainJSON) line(b []byte, r slog.Record) (line []byte, plain bool) {
 	b = append(b, `","level":"`...)
 	b = append(b, r.Level.String()...)
 	b = append(b, `","msg":`...)
-	if b, plain = h.text(b, r.Message); !plain {
+	if b, ok = h.text(b, r.Message); !ok {
 		return b, false
 	}
 	r.Attrs(func(a slog.Attr) bool {
-		if plain = a.Key != ""; !plain { // may be none at all, or a group whose members stand on their own
+		if ok = a.Key != ""; !ok { // may be none at all, or a group whose members stand on their own
 			return false
 		}
 		b = append(b, ',')
-		if b, plain = appendPlain(b, a.Key); !plain {
+		if b, ok = appendPlain(b, a.Key); !ok {
 			return false
 		}
 		b = append(b, ':')
-		b, plain = h.value(b, a.Value)
-		return plain
+		b, ok = h.value(b, a.Value)
+		return ok
 	})
-	return append(b, "}\n"...), plain
+	return append(b, "}\n"...), ok
 }
 
 func (h *plainJSON) value(b []byte, v slog.Value) ([]byte, bool) {
@@ -80,10 +82,8 @@ func (h *plainJSON) text(b []byte, s string) ([]byte, bool) { return appendPlain
 
 // appendPlain appends a text that is a JSON string as it stands; false for any other.
 func appendPlain(b []byte, s string) ([]byte, bool) {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return b, false
-		}
+	if !plainjson.Text(s) {
+		return b, false
 	}
 	b = append(b, '"')
 	b = append(b, s...)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+
+	"github.com/toolgate/toolgate/internal/plainjson"
 )
 
 // Edits is what the gateway changes in a request on its way to a provider. All values are JSON texts. The zero value
@@ -255,7 +257,7 @@ func (w *splicer) body() Body {
 
 // Quote is s as a JSON string. Characters that JSON allows stay as they are; invalid UTF-8 becomes U+FFFD.
 func Quote(s string) []byte {
-	if !slices.ContainsFunc([]byte(s), func(c byte) bool { return c < ' ' || c > '~' || c == '"' || c == '\\' }) { // the usual one
+	if plainjson.Text(s) { // the usual one
 		b := make([]byte, 0, len(s)+2)
 		return append(append(append(b, '"'), s...), '"')
 	}

@@ -231,7 +231,7 @@ func (s *scanner) nested() error {
 
 // name decodes a key, quotes included.
 func (s *scanner) name(key Span) (string, error) {
-	if inner := (Span{key.Start + 1, key.End - 1}); s.same != "" && plain(inner.of(s.b)) {
+	if inner := (Span{key.Start + 1, key.End - 1}); s.same != "" && asItStands(inner.of(s.b)) {
 		return s.same[inner.Start:inner.End], nil
 	}
 	return unquote(key.of(s.b))
@@ -243,7 +243,7 @@ func unquote(b []byte) (string, error) {
 	if name, ok := usual[string(inner)]; ok {
 		return name, nil
 	}
-	if plain(inner) {
+	if asItStands(inner) {
 		return string(inner), nil
 	}
 	var s string
@@ -267,8 +267,8 @@ var usual = func(names ...string) map[string]string {
 	"reasoning_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens",
 )
 
-// plain says whether what stands between quotes is the text itself.
-func plain(b []byte) bool {
+// asItStands says whether what stands between quotes is the text itself.
+func asItStands(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' || c == '\\' {
 			return false

@@ -2,7 +2,10 @@
 
 package outbound
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 // canPeek says whether quietOf can tell.
 const canPeek = true
@@ -20,7 +23,7 @@ func quietOf(c syscall.RawConn) func() bool {
 	return func() bool { return c.Read(look) == nil && quiet }
 }
 
-func isNothing(err error) bool { return err == syscall.EAGAIN || err == syscall.EWOULDBLOCK }
+func isNothing(err error) bool { return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EWOULDBLOCK) }
 
 // peek looks at what a connection has to read, and whether it is open.
 func peek(c syscall.RawConn, b []byte) (n int, open bool) {

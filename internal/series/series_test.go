@@ -9,7 +9,7 @@ import (
 )
 
 func TestCountsArriveWhereTheLabelsSay(t *testing.T) {
-	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x_total"}, []string{"a", "b"})
+	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "x_total", Help: "What is counted here."}, []string{"a", "b"})
 	type labels struct{ a, b string }
 	s := By(func(l labels) prometheus.Counter { return vec.WithLabelValues(l.a, l.b) })
 	s.With(labels{"1", "3"})
