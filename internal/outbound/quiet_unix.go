@@ -23,7 +23,9 @@ func quietOf(c syscall.RawConn) func() bool {
 	return func() bool { return c.Read(look) == nil && quiet }
 }
 
-func isNothing(err error) bool { return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EWOULDBLOCK) }
+func isNothing(err error) bool {
+	return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EWOULDBLOCK)
+}
 
 // peek looks at what a connection has to read, and whether it is open.
 func peek(c syscall.RawConn, b []byte) (n int, open bool) {
