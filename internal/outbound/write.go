@@ -10,10 +10,11 @@ import (
 )
 
 // write writes a request that direct takes, as (*http.Request).Write does. What is usual is written here, for a third of
-// the time; all else, such as another Host than that of the URL, by that.
+// the time; all else, such as another Host than that of the URL, or a length of no body, by that.
 func write(w *bufio.Writer, r *http.Request) error {
 	target := r.URL.RequestURI()
-	if r.Host != "" && r.Host != r.URL.Host || !isUsualHost(r.URL.Host) || !isVisible(target) {
+	noBody := r.Body == nil || r.Body == http.NoBody
+	if r.Host != "" && r.Host != r.URL.Host || !isUsualHost(r.URL.Host) || !isVisible(target) || noBody && r.ContentLength != 0 {
 		return r.Write(inOnePiece{w})
 	}
 	method := r.Method
@@ -31,10 +32,10 @@ func write(w *bufio.Writer, r *http.Request) error {
 	} else if len(agents) > 0 && agents[0] != "" {
 		writeField(w, "User-Agent", agents[0])
 	}
-	if noBody := r.Body == nil || r.Body == http.NoBody; !noBody || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch {
-		var size [20]byte
+	if !noBody || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch {
+		var digits [20]byte
 		_, _ = w.WriteString("Content-Length: ")
-		_, _ = w.Write(strconv.AppendInt(size[:0], r.ContentLength, 10))
+		_, _ = w.Write(strconv.AppendInt(digits[:0], r.ContentLength, 10))
 		_, _ = w.WriteString("\r\n")
 	}
 	for name, values := range r.Header {
@@ -46,6 +47,9 @@ func write(w *bufio.Writer, r *http.Request) error {
 		}
 	}
 	_, _ = w.WriteString("\r\n")
+	if noBody {
+		return nil
+	}
 	return writeBody(w, r)
 }
 
@@ -63,9 +67,6 @@ var errLength = errors.New("outbound: the body's length is not what was said")
 
 // writeBody writes and closes a request's body: no more than was announced, which would be another request.
 func writeBody(w *bufio.Writer, r *http.Request) error {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil
-	}
 	defer r.Body.Close()
 	n, err := w.ReadFrom(&io.LimitedReader{R: r.Body, N: r.ContentLength})
 	if err != nil {

@@ -32,9 +32,13 @@ func TestWriteIsLikeNetHTTP(t *testing.T) {
 		method := rapid.SampledFrom([]string{"", "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}).Draw(t, "method")
 		body := rapid.SampledFrom([]string{"", "x", strings.Repeat("long ", 10_000)}).Draw(t, "body")
 		size := int64(len(body) + rapid.SampledFrom([]int{0, 0, 0, 1, -1}).Draw(t, "wrong by"))
+		none, ofNone := rapid.SampledFrom([]io.ReadCloser{nil, http.NoBody}).Draw(t, "no body"), rapid.SampledFrom([]int64{0, 0, 5}).Draw(t, "its length")
 		request := func() (*http.Request, *closes) {
 			r := &http.Request{Method: method, URL: u, Header: header.Clone(), Host: rapid.SampledFrom([]string{"", u.Host}).Draw(t, "Host")}
 			var c *closes
+			if body == "" {
+				r.Body, r.ContentLength = none, ofNone
+			}
 			if body != "" && size > 0 {
 				c = &closes{Reader: strings.NewReader(body)}
 				r.Body, r.ContentLength = c, size

@@ -714,3 +714,16 @@ func TestAskTriesTheNextRouteWhileTheClientHasSeenNothing(t *testing.T) {
 		}
 	}
 }
+
+// A reply to HEAD says how long the body would be, and has none.
+func TestPassKeepsARefusalOfHEAD(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "20")
+		w.WriteHeader(http.StatusNotFound)
+	})
+	_, err := NewRoutes(NewRoute(client(t, s.URL, quick), "", 0)).Pass(t.Context(), Pass{Method: http.MethodHead, Path: "files/none"})
+	var e *Error
+	if !errors.As(err, &e) || e.Kind != Refused || e.Status != http.StatusNotFound || e.Body == nil {
+		t.Errorf("Pass() error = %+v, want the refusal as it came", err)
+	}
+}
