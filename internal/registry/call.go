@@ -102,16 +102,12 @@ func (b Binding) from(caller map[string]any) any {
 
 var notSendable = regexp.MustCompile(`[^a-zA-Z0-9_-]+`)
 
-// isSendable says the same as notSendable where nothing is to be replaced, for a fraction of the time.
-func isSendable(r rune) bool {
-	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-'
-}
-
 // sendable is a name that every provider takes back in a history.
 func sendable(name string) string {
-	if strings.ContainsFunc(name, func(r rune) bool { return !isSendable(r) }) {
-		name = notSendable.ReplaceAllString(name, "_")
+	if FitName(name) { // as that of every tool
+		return name
 	}
+	name = notSendable.ReplaceAllString(name, "_")
 	if len(name) > 64 {
 		name = name[:64]
 	}
