@@ -328,10 +328,19 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	never := pace{calm: time.Hour, look: time.Hour, settle: quick.settle, cut: quick.cut}
 	s := serveFile(t, e.file(), never)
 	client := &http.Client{Transport: &http.Transport{}}
+	listed := func() { // a session can't be ended before its server has told its id
+		t.Helper()
+		await(t, "the tools of both servers", func() bool {
+			tools := s.tools()
+			return strings.Contains(tools, "kept__where") && strings.Contains(tools, "changed__where")
+		})
+	}
+	listed()
 	reload := func(n int) {
 		t.Helper()
 		write(t, e.file(), yaml(n))
 		s.hup()
+		listed()
 		if _, err := say(t.Context(), client, s.url, n%3 == 0); err != nil {
 			t.Fatal(err)
 		}
@@ -357,9 +366,9 @@ func TestReloadsLeaveNothing(t *testing.T) {
 	if got := server.sessions("/kept"); got != 1 {
 		t.Errorf("a server whose entry stays began %d sessions, want 1", got)
 	}
-	if began, ended := server.sessions("/changed"), server.ends("/changed"); began != 106 || ended != 105 {
-		t.Errorf("a server whose entry changes began %d sessions and ended %d, want 106 and 105", began, ended)
-	}
+	await(t, "106 sessions and 105 ends of a server whose entry changes", func() bool {
+		return server.sessions("/changed") == 106 && server.ends("/changed") == 105
+	})
 	s.stop()
 	client.CloseIdleConnections()
 	http.DefaultClient.CloseIdleConnections()

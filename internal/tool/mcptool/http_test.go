@@ -562,6 +562,42 @@ func TestAnEventThatIsTooLongIsNotRead(t *testing.T) {
 	}
 }
 
+// A handshake that was cut when the server had given it a session left the session at the server, which cannot know.
+func TestASessionThatIsGivenUpInItsHandshakeIsEnded(t *testing.T) {
+	for _, hangs := range []string{"notifications/initialized", "tools/list"} {
+		for how, yaml := range map[string]string{"the gateway stops": "", "its time is over": ", list_timeout: 300ms"} {
+			t.Run(hangs+"/"+how, func(t *testing.T) {
+				t.Parallel()
+				remote := newRemote(t, "older")
+				asked, ended := make(chan struct{}, 1), make(chan struct{}, 1)
+				remote.intercept(func(_ http.ResponseWriter, q *http.Request) bool {
+					body, _ := io.ReadAll(q.Body)
+					q.Body = io.NopCloser(strings.NewReader(string(body)))
+					switch {
+					case q.Method == http.MethodDelete && q.Header.Get("Mcp-Session-Id") != "":
+						poke(ended)
+					case strings.Contains(string(body), `"method":"`+hangs+`"`):
+						poke(asked)
+						<-q.Context().Done()
+						return true
+					}
+					return false
+				})
+				r := start(t, remote.yaml(yaml))
+				<-asked
+				if yaml == "" {
+					r.stop()
+				}
+				select {
+				case <-ended:
+				case <-time.After(10 * time.Second):
+					t.Error("the server keeps a session that nobody has")
+				}
+			})
+		}
+	}
+}
+
 // A reply that switches to another protocol has the connection for a body. It held its call for ever, and the process when
 // it was to end.
 func TestASwitchToAnotherProtocolIsAFailure(t *testing.T) {

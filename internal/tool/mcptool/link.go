@@ -49,6 +49,13 @@ func joined(life context.Context) joiner {
 	}
 }
 
+// parting is the joiner of the request that ends a session at the server (MCP 2025-11-25, transports, session
+// management). It is sent though what it ends may be over, by a handshake whose time has come or one that the gateway
+// has no more need of: the server would keep the session for ever.
+func parting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, farewell)
+}
+
 // maxHops is how many redirects are followed, on the server's own host.
 const maxHops = 5
 
@@ -108,7 +115,11 @@ func (l *link) send(r *http.Request) (*http.Response, error) {
 		}
 		return nil, errOtherHost
 	}
-	ctx, release := l.join(r.Context())
+	join := l.join
+	if r.Method == http.MethodDelete {
+		join = parting
+	}
+	ctx, release := join(r.Context())
 	out := r.Clone(ctx)
 	maps.Copy(out.Header, l.header)
 	reply, err := l.next.RoundTrip(out)
