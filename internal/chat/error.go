@@ -36,14 +36,14 @@ func errorIn(root, choice view) *ErrorReply {
 		if !v.Exists() || v.Type == gjson.Null {
 			continue
 		}
-		if e := (&ErrorReply{Object: json.RawMessage(v.Raw)}); choice.raw == nil || e.Message() != "" {
+		if e := (&ErrorReply{Object: json.RawMessage(v.Raw)}); choice.all == nil || e.Message() != "" {
 			return e
 		}
 	}
 	if root.has("choices") {
 		return nil
 	}
-	if e := (&ErrorReply{Object: json.RawMessage(root.raw)}); e.Message() != "" {
+	if e := (&ErrorReply{Object: json.RawMessage(root.raw())}); e.Message() != "" {
 		return e // {"object":"error","message":"..."}, {"detail":"..."}
 	}
 	return nil

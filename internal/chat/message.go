@@ -55,9 +55,8 @@ func Messages(list json.RawMessage) []ClientMessage {
 
 // message reads the object that begins at the scanner's place.
 func (s *scanner) message(m *ClientMessage) error {
-	return s.each(func(key, value Span) error {
+	return s.each(func(Span) error { return s.value() }, func(key, value Span) {
 		m.take(s.b[key.Start+1:key.End-1], value.of(s.b))
-		return nil
 	})
 }
 

@@ -79,22 +79,28 @@ func (s *scanner) blanks() {
 // object reads the object that begins at the scanner's place.
 func (s *scanner) object() ([]Member, error) {
 	members := make([]Member, 0, 8)
-	err := s.each(func(key, value Span) error {
-		name, err := s.name(key)
-		if err != nil {
-			return &SyntaxError{Offset: key.Start, Text: "bad key"}
-		}
-		members = append(members, Member{Name: name, Key: key.Start, Value: value})
-		return nil
-	})
+	err := s.members(func(string) error { return s.value() }, func(m Member) { members = append(members, m) })
 	if err != nil {
 		return nil, err
 	}
 	return members, nil
 }
 
+// members hands on each member of the object that begins at the scanner's place. What a value is, value steps over.
+func (s *scanner) members(value func(name string) error, f func(Member)) error {
+	var name string
+	return s.each(func(key Span) error {
+		var err error
+		if name, err = s.name(key); err != nil {
+			return &SyntaxError{Offset: key.Start, Text: "bad key"}
+		}
+		return value(name)
+	}, func(key, value Span) { f(Member{Name: name, Key: key.Start, Value: value}) })
+}
+
 // each hands on the key, with its quotes, and the value of each member of the object that begins at the scanner's place.
-func (s *scanner) each(f func(key, value Span) error) error {
+// It is value that steps over one.
+func (s *scanner) each(value func(key Span) error, f func(key, value Span)) error {
 	s.i++ // {
 	s.blanks()
 	if s.i < len(s.b) && s.b[s.i] == '}' {
@@ -103,13 +109,16 @@ func (s *scanner) each(f func(key, value Span) error) error {
 	}
 	for n := 1; ; n++ {
 		s.blanks()
-		key, value, err := s.member()
+		key, err := s.key()
 		if err != nil {
 			return err
 		}
-		if err := f(key, value); err != nil {
+		at := Span{Start: s.i}
+		if err := value(key); err != nil {
 			return err
 		}
+		at.End = s.i
+		f(key, at)
 		if n > maxMembers {
 			return s.fault("too many members in one object")
 		}
@@ -129,27 +138,50 @@ func (s *scanner) each(f func(key, value Span) error) error {
 	}
 }
 
-func (s *scanner) member() (key, value Span, err error) {
+// key steps over a key and what stands between it and its value.
+func (s *scanner) key() (key Span, err error) {
 	key.Start = s.i
 	if s.i == len(s.b) || s.b[s.i] != '"' {
-		return key, value, s.fault("want a key in double quotes")
+		return key, s.fault("want a key in double quotes")
 	}
 	if err := s.text(); err != nil {
-		return key, value, err
+		return key, err
 	}
 	key.End = s.i
 	s.blanks()
 	if s.i == len(s.b) || s.b[s.i] != ':' {
-		return key, value, s.fault("want a colon")
+		return key, s.fault("want a colon")
 	}
 	s.i++
 	s.blanks()
-	value.Start = s.i
-	if err := s.value(); err != nil {
-		return key, value, err
+	return key, nil
+}
+
+// items calls value at each item of the list that begins at the scanner's place, which steps over it.
+func (s *scanner) items(value func() error) error {
+	s.i++ // [
+	s.blanks()
+	if s.i < len(s.b) && s.b[s.i] == ']' {
+		s.i++
+		return nil
 	}
-	value.End = s.i
-	return key, value, nil
+	for {
+		s.blanks()
+		if s.i == len(s.b) {
+			return s.fault("unexpected end, want an item")
+		}
+		if err := value(); err != nil {
+			return err
+		}
+		s.blanks()
+		if s.i == len(s.b) || s.b[s.i] != ',' && s.b[s.i] != ']' {
+			return s.fault("want a comma or ]")
+		}
+		s.i++
+		if s.b[s.i-1] == ']' {
+			return nil
+		}
+	}
 }
 
 // value steps over one value.

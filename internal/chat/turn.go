@@ -27,6 +27,7 @@ type Turn struct {
 
 	plain  bool   // Reply is as clients get it but perhaps for its finish reason
 	finish string // which is that, as it came
+	tidy   bool   // Message is as it is echoed, with Calls for its calls, but perhaps for what is mended in them
 }
 
 // Call is one tool call of a turn.
@@ -36,6 +37,9 @@ type Call struct {
 	Custom    bool            // of type custom, which only clients declare
 	Arguments json.RawMessage // the JSON value under arguments: mostly a string, nil where there is none
 	Raw       json.RawMessage // the whole call as it came
+
+	tidy bool   // Raw has all that a call needs to have
+	text string // Arguments as text, where it is tidy
 }
 
 // Fault is a reply that is no chat completion.
@@ -50,26 +54,25 @@ func ReadReply(body []byte) (*Turn, error) {
 	if !json.Valid(body) {
 		return nil, &Fault{Text: "the reply is not valid JSON"}
 	}
-	root := viewOf(body)
-	choice := root.first("choices")
+	var root, choice, message view
+	viewsOf(body, level{to: &root}, level{under: "choices", item: true, to: &choice}, level{under: "message", to: &message})
 	if e := errorIn(root, choice); e != nil {
 		return nil, e
 	}
-	message := choice.view("message")
-	if message.raw == nil {
+	if message.all == nil {
 		return nil, &Fault{Text: "the reply has no choices with a message"}
 	}
 	finish := choice.get("finish_reason").String()
 	t := &Turn{
 		Reply:   body,
-		Message: message.raw,
+		Message: message.raw(),
 		Finish:  finishReason(finish),
 		Usage:   someObject(root.value("usage")),
 		Model:   strings.Clone(root.get("model").String()),
 		ID:      strings.Clone(root.get("id").String()),
 	}
 	t.readMessage(message)
-	if index := choice.get("index"); index.Type == gjson.Number && index.Int() == 0 && len(choice.raw)+2 == len(root.value("choices")) &&
+	if index := choice.get("index"); index.Type == gjson.Number && index.Int() == 0 && len(choice.raw())+2 == len(root.value("choices")) &&
 		!bytes.HasPrefix(message.value("content"), []byte("[")) && message.get("role").Str == "assistant" && !message.has("tool_calls") && !message.has("function_call") &&
 		root.get("id").Str != "" && root.get("object").Str == "chat.completion" && root.get("created").Type == gjson.Number && root.get("model").Str != "" {
 		t.plain, t.finish = true, finish
@@ -95,7 +98,12 @@ func rawObject(v gjson.Result) json.RawMessage {
 
 func (t *Turn) readMessage(message view) {
 	t.readTexts(message)
-	eachCall(message.get("tool_calls"), func(c gjson.Result) { t.Calls = append(t.Calls, readCall(c)) })
+	list := message.each("tool_calls", "function", func(call, function view) { t.Calls = append(t.Calls, readCallOf(call, function)) })
+	if !list {
+		t.Calls = nil
+		eachCall(message.get("tool_calls"), func(c gjson.Result) { t.Calls = append(t.Calls, readCall(c)) })
+	}
+	t.tidy = list && !message.has("function_call") && message.get("role").Str == "assistant"
 	if old := message.get("function_call"); len(t.Calls) == 0 && old.Get("name").String() != "" { // the form before tools
 		t.Calls = append(t.Calls, readCall(asToolCall(old)))
 	}
@@ -147,6 +155,19 @@ func nested(c gjson.Result) gjson.Result {
 // asToolCall is a function_call as the tool call that it would be today.
 func asToolCall(old gjson.Result) gjson.Result {
 	return gjson.Parse(`{"id":"","type":"function","function":` + old.Raw + `}`)
+}
+
+// readCallOf is readCall of a call that is most often as OpenAI's are.
+func readCallOf(call, function view) Call {
+	id, arguments := call.get("id"), function.get("arguments")
+	if function.all == nil {
+		return readCall(nested(gjson.ParseBytes(call.raw())))
+	}
+	c := Call{ID: id.String(), Name: function.get("name").String(), Arguments: function.value("arguments"), Raw: call.raw()}
+	if id.Type == gjson.String && arguments.Type == gjson.String && call.get("type").Type == gjson.String {
+		c.tidy, c.text = true, arguments.Str
+	}
+	return c
 }
 
 func readCall(c gjson.Result) Call {
@@ -222,7 +243,7 @@ func (t *Turn) Empty() bool {
 
 // ReadAs makes the turn one that has calls in place of its text, which were written there.
 func (t *Turn) ReadAs(calls []Call) (err error) {
-	t.Calls, t.Text, t.plain = calls, "", false
+	t.Calls, t.Text, t.plain, t.tidy = calls, "", false, false
 	if t.Message, err = sjson.SetRawBytes(t.Message, "content", []byte("null")); err != nil || t.Reply == nil {
 		return err
 	}
@@ -240,6 +261,9 @@ type Mend struct {
 // Echo is the assistant message for the next request. It is the one that came, with the calls read as mends say; a
 // call that reads so already keeps its bytes. There is one mend for each call, in order.
 func (t *Turn) Echo(mends []Mend) (json.RawMessage, error) {
+	if t.tidy && len(t.Calls) > 0 && slices.EqualFunc(t.Calls, mends, Call.reads) {
+		return t.Message, nil // the usual one, which costs no further look
+	}
 	message := []byte(t.Message)
 	var err error
 	set := func(path string, value []byte) {
@@ -272,8 +296,16 @@ func cameAs(calls [][]byte, came gjson.Result) bool {
 	return !came.IsObject() && slices.EqualFunc(calls, came.Array(), func(c []byte, v gjson.Result) bool { return string(c) == v.Raw })
 }
 
+// reads says whether the call is known to read as m says.
+func (c Call) reads(m Mend) bool {
+	return c.tidy && c.ID == m.ID && c.Name == m.Name && c.text == m.Arguments
+}
+
 // As is the call read as m says. One that reads so already keeps its bytes.
 func (c Call) As(m Mend) (json.RawMessage, error) {
+	if c.reads(m) {
+		return c.Raw, nil
+	}
 	raw := []byte(c.Raw)
 	var err error
 	set := func(path string, value []byte) {
@@ -301,7 +333,11 @@ func (c Call) As(m Mend) (json.RawMessage, error) {
 
 // List is JSON texts as a list.
 func List[T ~[]byte](items []T) json.RawMessage {
-	list := []byte{'['}
+	size := len("[]") + len(items)
+	for _, item := range items {
+		size += len(item)
+	}
+	list := append(make([]byte, 0, size), '[')
 	for i, item := range items {
 		if i > 0 {
 			list = append(list, ',')
@@ -313,10 +349,10 @@ func List[T ~[]byte](items []T) json.RawMessage {
 
 // ToolMessage is a tool's message for the call id.
 func ToolMessage(id, content string) json.RawMessage {
-	b := append([]byte(`{"role":"tool","tool_call_id":`), Quote(id)...)
-	b = append(b, `,"content":`...)
-	b = append(b, Quote(content)...)
-	return append(b, '}')
+	const head, middle = `{"role":"tool","tool_call_id":`, `,"content":`
+	b := append(make([]byte, 0, len(head)+len(middle)+len(id)+len(content)+len(content)/8+8), head...)
+	b = append(appendQuoted(b, id), middle...)
+	return append(appendQuoted(b, content), '}')
 }
 
 // SystemMessage is a message of role system.

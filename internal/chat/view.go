@@ -9,21 +9,74 @@ import (
 // view is a JSON object whose members have been found by one pass, for who looks at many of them: gjson goes over the
 // whole object for each.
 type view struct {
-	raw     []byte // nil where there is no object
-	same    string // raw as a string: what is read of it are parts of it
+	all     []byte // what it stands in; nil where there is no object
+	same    string // all as a string: what is read of it are parts of it
+	at      Span
 	members []Member
 }
 
-// viewOf is the view of an object of valid JSON; of anything else it is empty.
-func viewOf(raw []byte) view { return viewIn(raw, string(raw)) }
+// level is one of the objects that a pass goes into. The first is what it begins with.
+type level struct {
+	under string // the member of the level before that it is
+	item  bool   // or whose first item it is
+	to    *view
+}
 
-// viewIn is viewOf where the bytes are there as text already.
-func viewIn(raw []byte, same string) view {
-	members, err := scan(scanner{b: raw, same: same})
-	if err != nil {
-		return view{}
+// viewOf is the view of an object of valid JSON; of anything else it is empty.
+func viewOf(raw []byte) view {
+	var v view
+	viewsOf(raw, level{to: &v})
+	return v
+}
+
+// viewsOf makes the views of an object of valid JSON and of those in it that are asked for, by one pass. Of anything else
+// they are empty.
+func viewsOf(raw []byte, levels ...level) {
+	s := scanner{b: raw, same: string(raw)}
+	s.blanks()
+	if s.i < len(raw) && raw[s.i] == '{' && s.open(levels) == nil && len(bytes.TrimLeft(raw[s.i:], " \t\r\n")) == 0 {
+		return
 	}
-	return view{raw, same, members}
+	for _, l := range levels {
+		*l.to = view{}
+	}
+}
+
+// open reads the object that begins at the scanner's place, and those in it. Of two members of a name the first counts.
+func (s *scanner) open(levels []level) error {
+	v := view{all: s.b, same: s.same, at: Span{Start: s.i}, members: make([]Member, 0, 8)}
+	inner := levels[1:]
+	err := s.members(func(name string) error {
+		if len(inner) == 0 || name != inner[0].under {
+			return s.value()
+		}
+		into := inner
+		inner = nil
+		return s.down(into)
+	}, func(m Member) { v.members = append(v.members, m) })
+	v.at.End = s.i
+	*levels[0].to = v
+	return err
+}
+
+// down reads the value at the scanner's place, which is to hold the first of the levels.
+func (s *scanner) down(levels []level) error {
+	switch {
+	case s.i == len(s.b):
+	case levels[0].item && s.b[s.i] == '[':
+		first := true
+		return s.items(func() error {
+			if !first || s.b[s.i] != '{' {
+				first = false
+				return s.value()
+			}
+			first = false
+			return s.open(levels)
+		})
+	case !levels[0].item && s.b[s.i] == '{':
+		return s.open(levels)
+	}
+	return s.value()
 }
 
 // find is where the value of the first member of that name stands.
@@ -41,10 +94,18 @@ func (v view) has(name string) bool {
 	return ok
 }
 
+// raw is the bytes of the object, nil where there is none.
+func (v view) raw() []byte {
+	if v.all == nil {
+		return nil
+	}
+	return v.at.of(v.all)
+}
+
 // value is the bytes of the first member of that name, nil without one.
 func (v view) value(name string) []byte {
 	if at, ok := v.find(name); ok {
-		return at.of(v.raw)
+		return at.of(v.all)
 	}
 	return nil
 }
@@ -60,7 +121,7 @@ func (v view) get(name string) gjson.Result {
 // text is the ContentText of the member of that name, "" without one. A string without escapes costs no copy.
 func (v view) text(name string) string {
 	at, ok := v.find(name)
-	written := at.of(v.raw)
+	written := at.of(v.all)
 	switch {
 	case !ok:
 		return ""
@@ -72,20 +133,28 @@ func (v view) text(name string) string {
 	return string(AppendText(make([]byte, 0, len(written)), written))
 }
 
-// view is the member of that name as an object.
-func (v view) view(name string) view {
-	at, _ := v.find(name)
-	return v.in(at)
-}
-
-// in is the object that stands there.
-func (v view) in(at Span) view { return viewIn(at.of(v.raw), v.same[at.Start:at.End]) }
-
-// first is the first item of the list under that name as an object.
-func (v view) first(name string) view {
-	list, _ := v.find(name)
-	item, _ := firstItem(list.of(v.raw))
-	return v.in(Span{list.Start + item.Start, list.Start + item.End})
+// each hands on the objects among the items of the list under that name, each with the one that stands in it under inner.
+// It says whether there is a list of objects alone.
+func (v view) each(name, inner string, f func(item, in view)) bool {
+	at, ok := v.find(name)
+	if !ok || v.all[at.Start] != '[' {
+		return false
+	}
+	s := scanner{b: v.all[:at.End], same: v.same[:at.End], i: at.Start}
+	alone := true
+	err := s.items(func() error {
+		if s.b[s.i] != '{' {
+			alone = false
+			return s.value()
+		}
+		var item, in view
+		if err := s.open([]level{{to: &item}, {under: inner, to: &in}}); err != nil {
+			return err
+		}
+		f(item, in)
+		return nil
+	})
+	return alone && err == nil
 }
 
 // firstItem is the place of the first item of a list, an empty one where there is none, and whether it is the only one.

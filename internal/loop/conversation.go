@@ -43,7 +43,11 @@ func (s *state) clientMessages() *conversation {
 // digest goes over all of the conversation, which takes longer than all else that is done with a long one.
 func (c *conversation) digest() {
 	c.digests = make([][sha256.Size]byte, len(c.messages)+1)
-	d := digest{Hash: sha256.New()}
+	longest := 0
+	for i := range c.messages {
+		longest = max(longest, len(c.messages[i].Content))
+	}
+	d := digest{Hash: sha256.New(), buf: make([]byte, 0, longest+16)}
 	for i := range c.messages {
 		d.Sum(c.digests[i][:0])
 		d.message(&c.messages[i])

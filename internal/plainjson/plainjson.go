@@ -1,6 +1,12 @@
-// Package plainjson knows texts that need no work: nearly all keys, names and short values are such, and those who write many
-// of them look first.
+// Package plainjson knows texts that need no work, or little: nearly all keys, names and values are such, and those who write
+// many of them look first.
 package plainjson
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
 
 // Text says whether a text is a JSON string as it stands between quotes: ASCII characters that are not escaped.
 func Text[T ~string | ~[]byte](text T) bool {
@@ -10,4 +16,30 @@ func Text[T ~string | ~[]byte](text T) bool {
 		}
 	}
 	return true
+}
+
+// short are the characters that JSON escapes by a letter, and that texts have most often.
+var short = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\n': 'n', '\r': 'r', '\t': 't'}
+
+// AppendQuoted appends s to b as a JSON string, as encoding/json writes it without HTML's escapes. ok is false, and b as it
+// was, where s has what needs a closer look: other control characters, separators of lines and bytes that are no UTF-8.
+func AppendQuoted(b []byte, s string) (_ []byte, ok bool) {
+	if strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") || !utf8.ValidString(s) {
+		return b, false
+	}
+	start := len(b)
+	b = append(slices.Grow(b, len(s)+2), '"')
+	done := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= utf8.RuneSelf || c >= ' ' && short[c] == 0 {
+			continue
+		}
+		if short[c] == 0 {
+			return b[:start], false
+		}
+		b = append(append(b, s[done:i]...), '\\', short[c])
+		done = i + 1
+	}
+	return append(append(b, s[done:]...), '"'), true
 }

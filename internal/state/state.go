@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"strconv"
 	"time"
 )
@@ -39,9 +38,11 @@ type Hints interface {
 
 // Key is a key made of parts, such that no two lists of parts have the same one. It says nothing of them.
 func Key(parts ...string) string {
-	h := sha256.New()
+	var usual [512]byte
+	b := usual[:0]
 	for _, part := range parts {
-		_, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) // a hash takes everything
+		b = append(append(strconv.AppendInt(b, int64(len(part)), 10), ':'), part...)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:20])
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:20])
 }
