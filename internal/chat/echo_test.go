@@ -14,13 +14,7 @@ import (
 func TestCallsAreReadAndEchoedAsAnyOther(t *testing.T) {
 	short := 0
 	rapid.Check(t, func(t *rapid.T) {
-		usual := rapid.Bool().Draw(t, "usual")
-		pick := func(label string, of ...string) string {
-			if usual {
-				return of[0]
-			}
-			return rapid.SampledFrom(of).Draw(t, label)
-		}
+		usual, pick := picker(t)
 		blank := pick("blank", "", " ", "\n\t")
 		object := func(members ...string) string {
 			if !usual {

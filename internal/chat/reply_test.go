@@ -10,18 +10,23 @@ import (
 	"pgregory.net/rapid"
 )
 
+// picker draws parts of a text: of one that is to be as most are, always the first that it may pick from.
+func picker(t *rapid.T) (usual bool, pick func(label string, of ...string) string) {
+	usual = rapid.Bool().Draw(t, "usual")
+	return usual, func(label string, of ...string) string {
+		if usual {
+			return of[0]
+		}
+		return rapid.SampledFrom(of).Draw(t, label)
+	}
+}
+
 // TestAReplyAsItCameIsEditedAsAnyOther holds the short ways through ReplyFor against the long one, and what ReadReply reads
 // against encoding/json.
 func TestAReplyAsItCameIsEditedAsAnyOther(t *testing.T) {
 	short := 0
 	rapid.Check(t, func(t *rapid.T) {
-		usual := rapid.Bool().Draw(t, "usual")
-		pick := func(label string, of ...string) string {
-			if usual {
-				return of[0]
-			}
-			return rapid.SampledFrom(of).Draw(t, label)
-		}
+		usual, pick := picker(t)
 		members := []string{
 			`"id":` + pick("id", `"x"`, `"x"`, `""`, `null`), `"object":` + pick("object", `"chat.completion"`, `"chat.completion"`, `"x"`),
 			`"created":` + pick("created", `1700000000`, `1700000000`, `null`, `"1"`), `"model":` + pick("model", `"m"`, `"m"`, `""`, `"\u006d"`),
