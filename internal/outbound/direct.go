@@ -97,10 +97,11 @@ func (c *directConn) Read(p []byte) (int, error) {
 
 // takes says whether a request is one for direct.
 func (d *direct) takes(r *http.Request) bool {
-	noBody := r.Body == nil || r.Body == http.NoBody
-	return canPeek && r.URL != nil && r.URL.Scheme == "http" && isPlain(r) && isValid(r.Header) && d.of.MaxConnsPerHost == 0 && (noBody || r.ContentLength > 0 && r.ContentLength <= directBody) &&
+	return canPeek && r.URL != nil && r.URL.Scheme == "http" && isPlain(r) && isValid(r.Header) && d.of.MaxConnsPerHost == 0 && (hasNoBody(r) || r.ContentLength > 0 && r.ContentLength <= directBody) &&
 		r.Header["Expect"] == nil && r.Header["Upgrade"] == nil && !r.Close && len(r.TransferEncoding) == 0 && r.Trailer == nil && r.Method != http.MethodConnect
 }
+
+func hasNoBody(r *http.Request) bool { return r.Body == nil || r.Body == http.NoBody }
 
 // isPlain says whether the method is made of letters, and the host of ASCII. Nothing else looks at the method before it
 // is written: one with a line end would be two requests.
@@ -156,7 +157,7 @@ func (d *direct) RoundTrip(r *http.Request) (*http.Response, error) {
 		if again || !errors.Is(err, errNoReply) || !c.used || !replayable(r) {
 			return nil, err
 		}
-		if r.Body != nil && r.Body != http.NoBody {
+		if !hasNoBody(r) {
 			body, bodyErr := r.GetBody()
 			if bodyErr != nil {
 				return nil, err
@@ -173,7 +174,7 @@ var errNoReply = errors.New("outbound: the connection was closed before the repl
 
 // replayable says whether a request may be made twice, by the rule of http.Transport.
 func replayable(r *http.Request) bool {
-	if r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
+	if !hasNoBody(r) && r.GetBody == nil {
 		return false
 	}
 	switch r.Method {

@@ -13,7 +13,7 @@ import (
 // the time; all else, such as another Host than that of the URL, or a length of no body, by that.
 func write(w *bufio.Writer, r *http.Request) error {
 	target := r.URL.RequestURI()
-	noBody := r.Body == nil || r.Body == http.NoBody
+	noBody := hasNoBody(r)
 	if r.Host != "" && r.Host != r.URL.Host || !isUsualHost(r.URL.Host) || !isVisible(target) || noBody && r.ContentLength != 0 {
 		return r.Write(inOnePiece{w})
 	}
