@@ -257,22 +257,7 @@ func (w *splicer) body() Body {
 
 // Quote is s as a JSON string. Characters that JSON allows stay as they are; invalid UTF-8 becomes U+FFFD.
 func Quote(s string) []byte {
-	return appendQuoted(make([]byte, 0, len(s)+2), s)
-}
-
-// appendQuoted appends what Quote gives.
-func appendQuoted(to []byte, s string) []byte {
-	to, ok := plainjson.AppendQuoted(to, s)
-	if ok { // the usual one
-		return to
-	}
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(s); err != nil {
-		return append(to, `""`...) // strings always encode
-	}
-	return append(to, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+	return plainjson.AppendQuoted(make([]byte, 0, len(s)+2), s)
 }
 
 // Empty says that the edits change nothing.

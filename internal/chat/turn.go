@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
+
+	"github.com/toolgate/toolgate/internal/plainjson"
 )
 
 // Turn is one reply of a model: an assistant message and what stands around it. Of a stream it is put together from
@@ -159,10 +161,10 @@ func asToolCall(old gjson.Result) gjson.Result {
 
 // readCallOf is readCall of a call that is most often as OpenAI's are.
 func readCallOf(call, function view) Call {
-	id, arguments := call.get("id"), function.get("arguments")
 	if function.all == nil {
 		return readCall(nested(gjson.ParseBytes(call.raw())))
 	}
+	id, arguments := call.get("id"), function.get("arguments")
 	c := Call{ID: id.String(), Name: function.get("name").String(), Arguments: function.value("arguments"), Raw: call.raw()}
 	if id.Type == gjson.String && arguments.Type == gjson.String && call.get("type").Type == gjson.String {
 		c.tidy, c.text = true, arguments.Str
@@ -351,8 +353,8 @@ func List[T ~[]byte](items []T) json.RawMessage {
 func ToolMessage(id, content string) json.RawMessage {
 	const head, middle = `{"role":"tool","tool_call_id":`, `,"content":`
 	b := append(make([]byte, 0, len(head)+len(middle)+len(id)+len(content)+len(content)/8+8), head...)
-	b = append(appendQuoted(b, id), middle...)
-	return append(appendQuoted(b, content), '}')
+	b = append(plainjson.AppendQuoted(b, id), middle...)
+	return append(plainjson.AppendQuoted(b, content), '}')
 }
 
 // SystemMessage is a message of role system.

@@ -3,6 +3,8 @@
 package plainjson
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,9 +23,21 @@ func Text[T ~string | ~[]byte](text T) bool {
 // short are the characters that JSON escapes by a letter, and that texts have most often.
 var short = [utf8.RuneSelf]byte{'"': '"', '\\': '\\', '\n': 'n', '\r': 'r', '\t': 't'}
 
-// AppendQuoted appends s to b as a JSON string, as encoding/json writes it without HTML's escapes. ok is false, and b as it
-// was, where s has what needs a closer look: other control characters, separators of lines and bytes that are no UTF-8.
-func AppendQuoted(b []byte, s string) (_ []byte, ok bool) {
+// AppendQuoted appends s to b as a JSON string, as encoding/json writes it without HTML's escapes.
+func AppendQuoted(b []byte, s string) []byte {
+	if b, ok := appendUsual(b, s); ok {
+		return b
+	}
+	var quoted bytes.Buffer
+	e := json.NewEncoder(&quoted)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // strings always encode
+	return append(b, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
+}
+
+// appendUsual is AppendQuoted of most texts, for a fraction of the time. ok is false, and b as it was, where s has what needs
+// a closer look: other control characters, separators of lines and bytes that are no UTF-8.
+func appendUsual(b []byte, s string) (_ []byte, ok bool) {
 	if strings.Contains(s, "\u2028") || strings.Contains(s, "\u2029") || !utf8.ValidString(s) {
 		return b, false
 	}
