@@ -27,30 +27,24 @@ func Messages(list json.RawMessage) []ClientMessage {
 	if s.i == len(list) || list[s.i] != '[' {
 		return nil
 	}
-	s.i++
 	var all []ClientMessage
-	for {
-		s.blanks()
+	_ = s.items(func() error { // with an error there are those before it
 		start := s.i
 		var m ClientMessage
-		if s.i < len(list) && list[s.i] == '{' {
-			if s.message(&m) != nil {
-				return all
-			}
-		} else if s.value() != nil {
-			return all
+		var err error
+		if list[s.i] == '{' {
+			err = s.message(&m)
+		} else {
+			err = s.value()
 		}
-		if s.i == start {
-			return all
+		if err != nil {
+			return err
 		}
 		m.Raw = list[start:s.i]
 		all = append(all, m)
-		s.blanks()
-		if s.i == len(list) || list[s.i] != ',' {
-			return all
-		}
-		s.i++
-	}
+		return nil
+	})
+	return all
 }
 
 // message reads the object that begins at the scanner's place.

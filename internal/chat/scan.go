@@ -36,9 +36,8 @@ const maxMembers = 1000
 // Scan finds the members of the object that b is, in one pass and without decoding their values. Nested values are
 // skipped by their quotes and brackets alone, so that a fault inside one, such as a missing comma, is left for who
 // decodes it. For a text that encoding/json accepts as an object the result is the same as decoding it.
-func Scan(b []byte) ([]Member, error) { return scan(scanner{b: b}) }
-
-func scan(s scanner) ([]Member, error) {
+func Scan(b []byte) ([]Member, error) {
+	s := scanner{b: b}
 	s.blanks()
 	if s.i == len(s.b) {
 		return nil, s.fault("empty, want a JSON object")

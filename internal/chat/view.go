@@ -66,12 +66,12 @@ func (s *scanner) down(levels []level) error {
 	case levels[0].item && s.b[s.i] == '[':
 		first := true
 		return s.items(func() error {
-			if !first || s.b[s.i] != '{' {
-				first = false
-				return s.value()
-			}
+			wanted := first && s.b[s.i] == '{'
 			first = false
-			return s.open(levels)
+			if wanted {
+				return s.open(levels)
+			}
+			return s.value()
 		})
 	case !levels[0].item && s.b[s.i] == '{':
 		return s.open(levels)
